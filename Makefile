@@ -1,0 +1,45 @@
+# Everything runs in a virtual environment of its own; a bare Python >= 3.11 with pip and venv is enough.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint bench docs clean
+
+.venv/base: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[plot]'
+	touch $@
+
+# torch first and by exact version: a looser requirement may bring gigabytes of CUDA packages along.
+.venv/test: .venv/base
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet --editable '.[plot,torch,test]'
+	touch $@
+
+.venv/bench: .venv/base
+	$(BIN)/python -m pip install --quiet --editable '.[plot,bench]'
+	touch $@
+
+.venv/docs: .venv/base
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $@
+
+demo: .venv/base       ## complete a matrix, print a table, write demo.png
+	$(BIN)/rankfold demo
+
+test: .venv/test       ## unit, property and documentation tests
+	$(BIN)/python -m pytest -n auto
+
+lint: .venv/test       ## style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/bench     ## measured comparisons, minutes
+	$(BIN)/python -m benchmarks
+
+docs: .venv/docs       ## the documentation site, in site/
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache .hypothesis
