@@ -1,0 +1,56 @@
+"""The seam between data and geometry: a cost is a smooth function of W = L Rᵀ, seen through L and R."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = Any  # an array of any array-API namespace
+
+
+class Evaluation(NamedTuple):
+    """A cost at W = L Rᵀ, with S = ∇f(W): its value, `f_L` = S R and `f_R` = Sᵀ L."""
+
+    value: float
+    f_L: Array
+    f_R: Array
+
+
+class Cost(ABC):
+    """A smooth function of W = L Rᵀ (of W alone: not of how W is factored).
+
+    Subclasses set `shape`, and implement `evaluate` and `derivative`. Those whose value is a quadratic
+    function of W set `quadratic` and implement `polynomial`, which gives solvers exact line searches.
+    """
+
+    shape: tuple[int, int]
+    quadratic: bool = False
+
+    @abstractmethod
+    def evaluate(self, L: Array, R: Array) -> Evaluation:
+        """Value and partial derivatives at L Rᵀ."""
+
+    @abstractmethod
+    def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
+        """Change of `f_L` and `f_R` along (dL, dR): Ṡ R + S dR and Ṡᵀ L + Sᵀ dL."""
+
+    def value(self, L: Array, R: Array) -> float:
+        """Value alone, for trial points of a line search."""
+        return self.evaluate(L, R).value
+
+    def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
+        """Coefficients, constant first, of t ↦ f((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ), where f is quadratic in W."""
+        raise TypeError(f"{type(self).__name__} is not quadratic in W, so it has no line polynomial")
+
+    @abstractmethod
+    def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
+        """Return a start point as a rank-r singular value decomposition (U, s, V)."""
+
+    @property
+    @abstractmethod
+    def value_at_zero(self) -> float:
+        """Value at W = 0: the scale against which a relative tolerance is measured."""
