@@ -1,0 +1,119 @@
+"""A cost seen through a geometry: value, Riemannian gradient and Hessian at a point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold.costs.base import Cost, Evaluation
+from rankfold.geometry.base import Geometry, Point, Tangent
+
+
+@dataclass
+class Counts:
+    """How often the cost was asked, by kind: what a method's work is measured in."""
+
+    values: int = 0
+    gradients: int = 0
+    hessians: int = 0
+    polynomials: int = 0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Minimise `cost` over the points of `geometry`.
+
+    Examples
+    --------
+    >>> import numpy as np, rankfold as rf
+    >>> cost = rf.Completion([0, 0, 1, 2], [0, 1, 1, 0], [1.0, 2.0, 4.0, 3.0], shape=(3, 2))
+    >>> problem = rf.Problem(cost, rf.FullRank(cost.shape, rank=1))
+    >>> here = problem.at(problem.geometry.random_point(seed=0))
+    >>> here.value > 0 and here.gradient_norm > 0
+    True
+    """
+
+    cost: Cost
+    geometry: Geometry
+    counts: Counts = field(default_factory=Counts, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if tuple(self.cost.shape) != tuple(self.geometry.shape):
+            raise ValueError(
+                f"cost.shape {tuple(self.cost.shape)} and geometry.shape {tuple(self.geometry.shape)} differ: "
+                "build both with the same shape (rows, columns)"
+            )
+
+    def at(self, x: Point) -> Here:
+        """Return the problem as seen from the point `x`."""
+        return Here(self, x)
+
+    def value(self, x: Point) -> float:
+        """Cost at `x` alone: cheaper than `at(x).value` when no derivative will be asked for."""
+        self.counts.values += 1
+        return self.cost.value(*self.geometry.factors(x))
+
+    def start(self, seed: int = 0) -> Point:
+        """Return the cost's own start point, on this geometry."""
+        return self.geometry.from_svd(*self.cost.start(self.geometry.rank, seed))
+
+
+class Here:
+    """A problem at one point: everything is computed when first asked for, and then remembered."""
+
+    def __init__(self, problem: Problem, x: Point) -> None:
+        self.problem = problem
+        self.x = x
+
+    @cached_property
+    def _evaluation(self) -> Evaluation:
+        self.problem.counts.gradients += 1
+        return self.problem.cost.evaluate(*self.problem.geometry.factors(self.x))
+
+    @property
+    def value(self) -> float:
+        """The cost."""
+        return self._evaluation.value
+
+    @cached_property
+    def gradient(self) -> Tangent:
+        """The Riemannian gradient (equation Riemannian_gradient), a horizontal vector."""
+        _, f_L, f_R = self._evaluation
+        return self.problem.geometry.gradient(self.x, f_L, f_R)
+
+    @cached_property
+    def gradient_norm(self) -> float:
+        """The gradient's norm in the geometry's metric."""
+        return self.problem.geometry.norm(self.x, self.gradient)
+
+    def hessian(self, xi: Tangent) -> Tangent:
+        """The Riemannian Hessian along the horizontal vector `xi` (equation Riemannian_hessian)."""
+        geometry, cost = self.problem.geometry, self.problem.cost
+        self.problem.counts.hessians += 1
+        _, f_L, f_R = self._evaluation
+        L, R = geometry.factors(self.x)
+        df_L, df_R = cost.derivative(L, R, *geometry.tangent_factors(self.x, xi))
+        return geometry.hessian(self.x, xi, f_L, f_R, df_L, df_R)
+
+    def polynomial(self, xi: Tangent) -> NDArray[np.float64]:
+        """Coefficients, constant first, of the cost along the linearised curve x + t xi (section 6.1)."""
+        self.problem.counts.polynomials += 1
+        return self.problem.cost.polynomial(*self.problem.geometry.line(self.x, xi))
+
+
+def minimiser(coefficients: NDArray[np.float64]) -> float:
+    """Return the positive t at which the polynomial (constant first) is least; 0 if it nowhere decreases."""
+    slopes = np.polynomial.polynomial.polyder(coefficients)
+    scale = float(np.max(np.abs(slopes), initial=0.0))
+    if scale == 0.0 or not np.isfinite(scale):
+        return 0.0
+    roots = np.polynomial.polynomial.polyroots(np.trim_zeros(slopes / scale, "b"))
+    # Rounding splits a double root into a complex pair: the real part is then as good a candidate.
+    candidates: NDArray[np.float64] = np.concatenate([[0.0], roots.real[roots.real > 0]])
+    values = np.polynomial.polynomial.polyval(candidates, coefficients)
+    return float(candidates[np.argmin(values)])
+
+

@@ -1,0 +1,63 @@
+"""What every method is: `init` and `step` over an immutable state. The driver is `rankfold.minimize`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import nan
+from typing import Any, Protocol, TypeVar
+
+from rankfold.geometry.base import Point
+from rankfold.problem import Problem
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one step did, for the trace; a field that does not apply keeps its default."""
+
+    step: float = nan
+    backtracks: int = 0
+    inner_iterations: int = 0
+    radius: float = nan
+    rho: float = nan
+    note: str = ""
+
+
+class State(Protocol):
+    """What the driver reads of a method's state; the rest of it is the method's own.
+
+    A state is a frozen dataclass of floats, ints, strings, arrays, points, tangents, nested such
+    dataclasses and `Here` objects (saved as their point, evaluated anew on loading), so that it can be
+    written to a file and stepped on later.
+    """
+
+    @property
+    def x(self) -> Point: ...
+
+    @property
+    def value(self) -> float: ...
+
+    @property
+    def gradient_norm(self) -> float: ...
+
+    @property
+    def report(self) -> Report: ...
+
+    @property
+    def stalled(self) -> str:
+        """Why the method cannot go on from here (its noise floor, say); empty while it can."""
+        ...
+
+
+S = TypeVar("S", bound=Any)
+
+
+class Method(Protocol[S]):
+    """A solver or a baseline."""
+
+    def init(self, problem: Problem, x0: Point) -> S:
+        """Return the state before the first step."""
+        ...
+
+    def step(self, problem: Problem, state: S) -> S:
+        """Return the state after one more step."""
+        ...
