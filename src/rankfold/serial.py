@@ -1,0 +1,184 @@
+"""Immutable states as plain arrays and JSON, and back, without running anything that a file names.
+
+A state is made of frozen dataclasses and named tuples. A file holds their names only; what a name means is
+looked up among classes that the reader already holds (`known_classes`), never imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_torch_array
+from numpy.typing import NDArray
+
+from rankfold.problem import Here, Problem
+from rankfold.solvers.base import Report
+
+Classes = Mapping[str, type]
+_PLAIN = (type(None), bool, int, float, str)
+
+
+def _name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _is_record(cls: type) -> bool:
+    return is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+
+
+def _field_names(cls: Any) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(cls)) if is_dataclass(cls) else tuple(cls._fields)
+
+
+def _parts(options: Any) -> list[Any]:
+    """`options` and whatever it is made of, where these are dataclasses."""
+    if not is_dataclass(options) or isinstance(options, type):
+        return [options]
+    return [options, *(part for f in fields(options) for part in _parts(getattr(options, f.name)))]
+
+
+def known_classes(*owners: Any) -> Classes:
+    """Return the records that the modules of `owners` (a method, a geometry, their parts) define or use."""
+    modules = {base.__module__ for owner in owners for part in _parts(owner) for base in type(part).__mro__}
+    found = [thing for module in modules - {"builtins"} for thing in vars(sys.modules[module]).values()]
+    records = [thing for thing in found if isinstance(thing, type) and _is_record(thing)]
+    return {_name(cls): cls for cls in [Report, *records]}
+
+
+def describe(options: Any) -> str:
+    """Return a line that tells two objects' options apart, and is the same in every process.
+
+    >>> from rankfold.solvers.base import Report
+    >>> describe(Report(step=0.5))
+    "Report(step=0.5, backtracks=0, inner_iterations=0, radius=nan, rho=nan, note='')"
+    """
+    if isinstance(options, np.generic):
+        options = options.item()
+    if is_dataclass(options) and not isinstance(options, type):
+        shown = [f"{f.name}={describe(getattr(options, f.name))}" for f in fields(options) if f.compare]
+        return f"{type(options).__qualname__}({', '.join(shown)})"
+    if isinstance(options, tuple):
+        return f"({', '.join(map(describe, options))})"
+    if isinstance(options, _PLAIN):
+        return repr(options)
+    # A default repr would hold an address.
+    return str(getattr(options, "__qualname__", type(options).__qualname__))
+
+
+@dataclass(frozen=True)
+class Packer:
+    """Takes values apart into a JSON tree and, in `arrays`, the arrays that the tree refers to by name."""
+
+    classes: Classes
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    _kept: dict[int, tuple[str, Any]] = field(default_factory=dict)
+
+    def pack(self, value: Any, where: str = "state") -> Any:
+        """Return the tree of `value`; `where` says in errors which part of the state it is."""
+        if isinstance(value, Here):
+            known = sorted(vars(value).keys() & _cached_names())
+            return {"here": self.pack(value.x, f"{where}.x"), "known": known}
+        if isinstance(value, np.generic):
+            return {"scalar": self._keep(np.asarray(value), value, where)}
+        if isinstance(value, np.ndarray):
+            return {"array": self._keep(value, value, where)}
+        if is_torch_array(value):
+            held = value.detach().cpu().numpy()
+            return {"torch": self._keep(held, value, where), "device": str(value.device)}
+        if type(value) is tuple:
+            return {"tuple": [self.pack(part, f"{where}[{i}]") for i, part in enumerate(value)]}
+        if _is_record(type(value)):
+            return self._record(value, where)
+        if type(value) in _PLAIN:
+            return value
+        raise TypeError(f"{where} is a {_name(type(value))}, which a checkpoint cannot hold")
+
+    def _record(self, value: Any, where: str) -> dict[str, Any]:
+        name = _name(type(value))
+        if self.classes.get(name) is not type(value):
+            raise TypeError(
+                f"{where} is a {name}, which the modules of the solver and the geometry do not hold: "
+                "import it there by name, so that a checkpoint can be read back"
+            )
+        names = _field_names(type(value))
+        return {"record": name, "fields": {n: self.pack(getattr(value, n), f"{where}.{n}") for n in names}}
+
+    def _keep(self, array: NDArray[Any], owner: Any, where: str) -> str:
+        """Store `array` once, however often its `owner` occurs, and return its name."""
+        if array.dtype.hasobject:
+            raise TypeError(f"{where} is an array of Python objects, which a checkpoint cannot hold")
+        if id(owner) not in self._kept:
+            name = f"array{len(self._kept)}"
+            self.arrays[name] = _compact(array)
+            self._kept[id(owner)] = name, owner  # the reference keeps the id from being used again
+        return self._kept[id(owner)][0]
+
+
+def _compact(array: NDArray[Any]) -> NDArray[Any]:
+    """Return `array` without gaps and with its axes in the same order in memory.
+
+    Matrix products round differently for rows and for columns first: a saved slice of a matrix stored by
+    columns has to come back by columns.
+    """
+    return array.copy(order="K") if not array.flags.forc else array
+
+
+@dataclass(frozen=True)
+class Unpacker:
+    """Puts together what a `Packer` took apart; states come back at home in `problem`."""
+
+    classes: Classes
+    arrays: Mapping[str, NDArray[Any]]
+    problem: Problem
+
+    def unpack(self, tree: Any) -> Any:
+        """Return the value of `tree`."""
+        match tree:
+            case {"here": x, "known": known}:
+                return self._here(x, known)
+            case {"scalar": name}:
+                return self.arrays[name][()]
+            case {"array": name}:
+                return self.arrays[name]
+            case {"torch": name, "device": device}:
+                import torch
+
+                return torch.from_numpy(self.arrays[name]).to(device)
+            case {"tuple": parts}:
+                return tuple(self.unpack(part) for part in parts)
+            case {"record": name, "fields": parts}:
+                return self._record(name, parts)
+            case None | bool() | int() | float() | str():
+                return tree
+        raise ValueError(f"no value has the form {tree!r}")
+
+    def _here(self, x: Any, known: list[str]) -> Here:
+        here = self.problem.at(self.unpack(x))
+        # What was known then is computed now, so that later steps count the same evaluations.
+        for name in sorted(_cached_names() & set(known)):
+            getattr(here, name)
+        return here
+
+    def _record(self, name: str, parts: dict[str, Any]) -> Any:
+        if name not in self.classes:
+            raise ValueError(f"it holds a {name}, which neither the solver nor the geometry knows")
+        cls = self.classes[name]
+        if set(parts) != set(_field_names(cls)):
+            raise ValueError(f"its {name} has the fields {sorted(parts)}, not {sorted(_field_names(cls))}")
+        values = {part: self.unpack(tree) for part, tree in parts.items()}
+        if not is_dataclass(cls):
+            return cls(**values)
+        # Set field by field: what __init__ would derive or check was derived and checked before saving.
+        record = object.__new__(cls)
+        for part, value in values.items():
+            object.__setattr__(record, part, value)
+        return record
+
+
+def _cached_names() -> set[str]:
+    return {name for name, thing in vars(Here).items() if isinstance(thing, cached_property)}
