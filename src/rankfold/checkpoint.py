@@ -52,9 +52,7 @@ class Checkpoint:
         if self.seconds is not None and not self.seconds >= 0:
             raise ValueError(f"seconds must be at least 0, not {self.seconds!r}")
         if not Path(self.path).absolute().parent.is_dir():
-            raise ValueError(
-                f"path is {os.fspath(self.path)!r}, in a folder that does not exist: make it first"
-            )
+            raise ValueError(f"path is {os.fspath(self.path)!r}, whose folder does not exist: make it first")
 
 
 class Writer:
@@ -91,8 +89,8 @@ class Writer:
             # A full disk is no reason to lose the run; the previous file is still whole.
             path = os.fspath(self._checkpoint.path)
             message = f"iteration {progress.iteration} was not saved to {path!r}: {error}"
-            warnings.warn(message, RuntimeWarning, stacklevel=2)
             self._saved = progress  # not to try again at every iteration
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
 def _identity(method: Any, problem: Problem) -> dict[str, str]:
@@ -110,11 +108,7 @@ def _identity(method: Any, problem: Problem) -> dict[str, str]:
 def save(path: str | os.PathLike[str], progress: Progress, method: Any, problem: Problem) -> None:
     """Write a run to the file `path`, which holds the old content until all of the new is on disk."""
     packer = Packer(known_classes(method, problem.geometry))
-    run = (
-        packer.pack(progress.state),
-        packer.pack(tuple(progress.best)),
-        packer.pack(np.asarray(progress.trace)),
-    )
+    run = (progress.state, tuple(progress.best), np.asarray(progress.trace))
     meta = {
         "format": FORMAT,
         "rankfold": rankfold.__version__,

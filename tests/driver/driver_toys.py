@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass, field, replace
 from math import nan
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+import rankfold
 from rankfold.costs.base import Cost, Evaluation
 from rankfold.problem import Here, Problem
 from rankfold.solvers.base import Report
+
+HERE, SOURCE = Path(__file__).parent, Path(rankfold.__file__).parent.parent
+
+
+def run_python(code, cwd):
+    """Start a Python process that sees this folder and the library."""
+    header = f"import sys; sys.path[:0] = [{str(HERE)!r}, {str(SOURCE)!r}]\n"
+    return subprocess.Popen(
+        [sys.executable, "-c", header + code],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 class Pair(NamedTuple):
