@@ -12,7 +12,10 @@ from rankfold.problem import Problem
 
 @dataclass(frozen=True)
 class Report:
-    """What one step did, for the trace; a field that does not apply keeps its default."""
+    """What one step did, for the trace; a field that does not apply keeps its default.
+
+    `step` is the length of the step taken, 0 if none was (a rejected trial): stopping rules read it so.
+    """
 
     step: float = nan
     backtracks: int = 0
@@ -46,6 +49,9 @@ class State(Protocol):
     def stalled(self) -> str:
         """Why the method cannot go on from here (its noise floor, say); empty while it can."""
         ...
+
+    # A state may also have `stationary: bool`: whether `stalled` means that only rounding stops the method,
+    # so that the run has converged as far as the arithmetic can tell. Without it, a stalled run has not.
 
 
 S = TypeVar("S", bound=Any)
