@@ -12,7 +12,7 @@ from typing import Any
 
 from rankfold.checkpoint import Checkpoint, Writer, load
 from rankfold.display import Show, display
-from rankfold.geometry.base import Point
+from rankfold.geometry.base import Geometry, Point
 from rankfold.problem import Counts, Problem
 from rankfold.result import Best, Progress, Result
 from rankfold.solvers.base import Method
@@ -76,13 +76,14 @@ def minimize(
     >>> rf.minimize(problem, rf.GradientDescent()).converged  # doctest: +SKIP
     True
     """
+    began = perf_counter()
     method = resolve(solver)
     problem = replace(problem, counts=Counts())  # counted per run: another thread may use the same problem
     rules = _rules(problem, max_iterations, tolerance, stop)
     writer = _writer(checkpoint, method, problem)
     with display(verbose, type(method).__name__) as show:
         if resume is None:
-            run = _Run(method, problem, rules, perf_counter(), show, writer, callback)
+            run = _Run(method, problem, rules, began, show, writer, callback)
             return run.until_stopped(run.start(x0))
         if x0 is not None:
             raise ValueError("give x0 or resume, not both: a resumed run starts where the file says")
@@ -93,17 +94,15 @@ def minimize(
 
 def resolve(solver: Method[Any] | str) -> Method[Any]:
     """Return `solver`, or the one of that name."""
-    if not isinstance(solver, str):
-        return solver
-    named: Method[Any] = import_module("rankfold.solvers").by_name(solver)
-    return named
+    method = import_module("rankfold.solvers").by_name(solver) if isinstance(solver, str) else solver
+    if isinstance(method, type) or not hasattr(method, "step"):
+        raise TypeError(f"solver must be a method, such as rankfold.TrustRegion(), or a name, not {method!r}")
+    return method
 
 
 def _rules(problem: Problem, max_iterations: int, tolerance: float, stop: Rule | None) -> Rule:
     if stop is not None and not isinstance(stop, Rule):
-        raise TypeError(
-            f"stop must be a rule of rankfold.stopping, or several joined by | and &; not {stop!r}"
-        )
+        raise TypeError(f"stop must be a rule of rankfold.stopping, or rules joined by | and &, not {stop!r}")
     if not 0 <= tolerance < 1:
         raise ValueError(f"tolerance must be at least 0 and below 1, not {tolerance!r}")
     if max_iterations < 0:
@@ -123,6 +122,16 @@ def _writer(
     )
 
 
+def _check_point(x0: Point, geometry: Geometry) -> None:
+    due = [(rows, geometry.rank) for rows in geometry.shape]
+    try:
+        found = [tuple(factor.shape) for factor in geometry.factors(x0)]
+    except (AttributeError, TypeError, ValueError) as error:
+        raise TypeError(f"x0 must be a point of {geometry!r}, not a {type(x0).__name__}: {error}") from error
+    if found != due:
+        raise ValueError(f"x0 has factors of shapes {found}, but a point of {geometry!r} has {due}")
+
+
 @dataclass(frozen=True)
 class _Run:
     """One call of `minimize`. What it knows of the past is in `Progress` alone, which never changes."""
@@ -137,6 +146,8 @@ class _Run:
 
     def start(self, x0: Point | None) -> Progress:
         before = replace(self.problem.counts)
+        if x0 is not None:
+            _check_point(x0, self.problem.geometry)
         state = self.method.init(self.problem, self.problem.start() if x0 is None else x0)
         row = self._row(state, 0, before)
         if not (isfinite(row.value) and isfinite(row.gradient_norm)):
@@ -224,7 +235,7 @@ def _failure(iteration: int, error: Exception) -> str:
 
 def _verdict(rules: Rule, progress: Progress) -> Stop | None:
     stop = rules(progress.trace)
-    if stop is None and (why := progress.state.stalled):
+    if (why := progress.state.stalled) and not (stop and stop.converged):
         # Only the method knows whether rounding stops it, at a minimum, or something else does.
         return Stop(f"stalled: {why}", converged=bool(getattr(progress.state, "stationary", False)))
     return stop

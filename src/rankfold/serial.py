@@ -64,10 +64,11 @@ def describe(options: Any) -> str:
         return f"{type(options).__qualname__}({', '.join(shown)})"
     if isinstance(options, tuple):
         return f"({', '.join(map(describe, options))})"
-    if isinstance(options, _PLAIN):
-        return repr(options)
-    # A default repr would hold an address.
-    return str(getattr(options, "__qualname__", type(options).__qualname__))
+    # The default repr, and that of functions, would hold an address.
+    if hasattr(options, "__qualname__"):
+        return str(options.__qualname__)
+    inherited = next(base for base in type(options).__mro__ if "__repr__" in vars(base)) is object
+    return type(options).__qualname__ if inherited else repr(options)
 
 
 @dataclass(frozen=True)

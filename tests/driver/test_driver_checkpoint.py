@@ -11,7 +11,7 @@ from driver_toys import HeavyBall, Script, Target, make_problem, run_python
 
 from rankfold import checkpoint as cp
 from rankfold.checkpoint import Checkpoint, CheckpointError
-from rankfold.minimize import minimize
+from rankfold.driver import minimize
 from rankfold.problem import Problem
 from rankfold.stopping import GradientNorm, RelativeChange
 
@@ -71,7 +71,7 @@ def test_resume_after_a_real_kill(tmp_path):
 import time
 from driver_toys import HeavyBall, make_problem
 from rankfold.checkpoint import Checkpoint
-from rankfold.minimize import minimize
+from rankfold.driver import minimize
 
 def callback(progress):
     print(progress.iteration, flush=True)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from driver_toys import HERE, SOURCE, HeavyBall, Pair, Script, make_problem, run_python
 
-from rankfold.minimize import minimize
+from rankfold.driver import minimize
 from rankfold.stopping import ValueBelow
 
 
@@ -154,7 +154,7 @@ def test_a_real_ctrl_c(tmp_path):
         """
 import time
 from driver_toys import HeavyBall, make_problem
-from rankfold.minimize import minimize
+from rankfold.driver import minimize
 
 def callback(progress):
     print(progress.iteration, flush=True)
@@ -220,7 +220,7 @@ def test_a_live_line_on_a_terminal():
     code = (
         f"import sys; sys.path[:0] = [{str(HERE)!r}, {str(SOURCE)!r}]\n"
         "from driver_toys import HeavyBall, make_problem\n"
-        "from rankfold.minimize import minimize\n"
+        "from rankfold.driver import minimize\n"
         "minimize(make_problem(), HeavyBall(), max_iterations=7, tolerance=0, verbose=1)\n"
     )
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
@@ -271,3 +271,16 @@ def test_the_driver_costs_little():
     )
     overhead = (driven - min(seconds(bare) for _ in range(5))) / steps
     assert overhead < 100e-6
+
+
+def test_a_solver_must_be_a_method():
+    for bad in (HeavyBall, None):
+        with pytest.raises(TypeError, match=r"solver must be a method, such as rankfold.TrustRegion\(\)"):
+            minimize(make_problem(), bad)
+
+
+def test_a_start_point_must_be_one_of_the_geometry():
+    with pytest.raises(ValueError, match=r"x0 has factors of shapes .*\(5, 2\).* but a point of Flat\("):
+        minimize(make_problem(), HeavyBall(), Pair(np.ones((5, 2)), np.ones((7, 2))))
+    with pytest.raises(TypeError, match=r"x0 must be a point of Flat\("):
+        minimize(make_problem(), HeavyBall(), 3.0)

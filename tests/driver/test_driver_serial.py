@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from driver_toys import Draws, Flat, HeavyBall, Pair, make_problem
 
-from rankfold.serial import Packer, Unpacker, known_classes
+from rankfold.serial import Packer, Unpacker, describe, known_classes
 
 
 def roundtrip(value, problem=None):
@@ -114,3 +114,31 @@ class Stranger:
 def test_what_a_file_cannot_hold_is_named(value, message):
     with pytest.raises(TypeError, match=message):
         roundtrip(value)
+
+
+class Written:
+    def __repr__(self):
+        return "Written(3)"
+
+
+class Derived(Written):
+    pass
+
+
+class Plain:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (Flat((np.int64(2), 3), 1), "Flat(shape=(2, 3), rank=1, metric='euclidean')"),
+        (Derived(), "Written(3)"),
+        (Plain(), "Plain"),
+        (make_problem, "make_problem"),
+        (Pair, "Pair"),
+        ((None, 0.1, np.float64(0.1), "a"), "(None, 0.1, 0.1, 'a')"),
+    ],
+)
+def test_descriptions_are_the_same_in_every_process(options, text):
+    assert describe(options) == text

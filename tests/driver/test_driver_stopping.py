@@ -6,7 +6,7 @@ import pytest
 from driver_toys import HeavyBall, Script, make_problem
 
 from rankfold import stopping as st
-from rankfold.minimize import minimize
+from rankfold.driver import minimize
 from rankfold.solvers.base import Report
 from rankfold.trace import Row, Trace
 
@@ -166,6 +166,11 @@ def test_a_stalled_method_stops_and_says_whether_that_is_a_minimum(stationary):
     assert result.converged is stationary
     # The point that converged is the last; one that merely ended is the best.
     assert result.value == (2.0 if stationary else 1.0)
+
+
+def test_a_method_that_stalls_at_the_limit_has_stalled():
+    end = {"value": 2.0, "stalled": "rounding", "stationary": True}
+    assert minimize(make_problem(), Script((3.0, end)), max_iterations=1).stop_reason == "stalled: rounding"
 
 
 def test_a_start_that_is_good_enough_takes_no_step():

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from driver_toys import HeavyBall, make_problem
 
-from rankfold.minimize import minimize
+from rankfold.driver import minimize
 from rankfold.trace import Row, Trace
 
 mpl.use("Agg")
