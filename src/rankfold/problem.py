@@ -43,7 +43,7 @@ class Problem:
     def __post_init__(self) -> None:
         if tuple(self.cost.shape) != tuple(self.geometry.shape):
             raise ValueError(
-                f"cost.shape {tuple(self.cost.shape)} and geometry.shape {tuple(self.geometry.shape)} differ: "
+                f"cost.shape {tuple(self.cost.shape)} and geometry.shape {self.geometry.shape} differ: "
                 "build both with the same shape (rows, columns)"
             )
 
@@ -115,5 +115,3 @@ def minimiser(coefficients: NDArray[np.float64]) -> float:
     candidates: NDArray[np.float64] = np.concatenate([[0.0], roots.real[roots.real > 0]])
     values = np.polynomial.polynomial.polyval(candidates, coefficients)
     return float(candidates[np.argmin(values)])
-
-

@@ -2,13 +2,225 @@
 
 from __future__ import annotations
 
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
-from rankfold.linalg import Array
+import numpy as np
+from array_api_compat import array_namespace, device
 
-Point = Any
-Tangent = Any
+from rankfold.geometry.spaces import PositiveVector, Space, Stiefel
+from rankfold.linalg import Array, svd_of_product
+
+Point = Any  # a named tuple of arrays
+Tangent = Any  # a named tuple of arrays, linear in its fields
+Curve = tuple[Sequence[Array], Sequence[Array]]
 
 
-class Geometry:
-    """Placeholder."""
+def lincomb(a: float, xi: Tangent, b: float, eta: Tangent) -> Tangent:
+    """Return a ξ + b η."""
+    return type(xi)(*(a * u + b * v for u, v in zip(xi, eta, strict=True)))
+
+
+def scale(a: float, xi: Tangent) -> Tangent:
+    """Return a ξ."""
+    return type(xi)(*(a * u for u in xi))
+
+
+class Geometry(ABC):
+    """A Riemannian manifold of d1×d2 matrices of rank r, as solvers and costs see it.
+
+    A point x stands for the matrix W = L Rᵀ with (L, R) = `factors(x)`. Where several points stand for one
+    W (a quotient), tangent vectors are horizontal lifts, and every operation gives the same W whichever of
+    these points it starts from.
+
+    Parameters
+    ----------
+    shape
+        (d1, d2), the shape of W.
+    rank
+        r, between 1 and min(d1, d2).
+    """
+
+    point_type: ClassVar[type]
+    tangent_type: ClassVar[type]
+    #: whether `retract(x, t ξ)` has exactly the factors of `line(x, ξ)`, so that line searches can be exact
+    straight: bool = False
+    #: whether t ↦ `retract(x, t ξ)` has no covariant acceleration at 0
+    second_order: bool = False
+
+    def __init__(self, shape: tuple[int, int], rank: int) -> None:
+        self.shape, self.rank = _checked(shape, rank)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.shape}, rank={self.rank})"
+
+    @property
+    def dimension(self) -> int:
+        """The dimension of the manifold."""
+        return (sum(self.shape) - self.rank) * self.rank
+
+    # The matrix that a point stands for ---------------------------------------------------------------
+
+    @abstractmethod
+    def factors(self, x: Point) -> tuple[Array, Array]:
+        """Return (L, R) with W = L Rᵀ."""
+
+    @abstractmethod
+    def tangent_factors(self, x: Point, xi: Tangent) -> tuple[Array, Array]:
+        """Return (dL, dR), the change of the factors along ξ: Ẇ = dL Rᵀ + L dRᵀ."""
+
+    @abstractmethod
+    def line(self, x: Point, xi: Tangent) -> Curve:
+        """Return the coefficients (Ls, Rs) of the linearised curve x + tξ: factors Σ Ls[i] tⁱ, Σ Rs[j] tʲ."""
+
+    @abstractmethod
+    def from_svd(self, U: Array, s: Array, V: Array) -> Point:
+        """Return the point of W = U diag(s) Vᵀ, from a singular value decomposition of rank r."""
+
+    def from_factors(self, L: Array, R: Array) -> Point:
+        """Return a point of W = L Rᵀ, from any two factors with r columns."""
+        return self.from_svd(*svd_of_product(L, R))
+
+    def convert(self, x: Point, source: Geometry) -> Point:
+        """Return the point of this geometry that stands for the same W as `x` of the geometry `source`.
+
+        Examples
+        --------
+        >>> import rankfold as rf
+        >>> polar, embedded = rf.Polar((6, 4), 2), rf.Embedded((6, 4), 2)
+        >>> x = embedded.convert(polar.random_point(seed=0), polar)
+        """
+        return self.from_factors(*source.factors(x))
+
+    def random_point(self, seed: int | None = None, like: Array | None = None) -> Point:
+        """Return the point of a random W = A Bᵀ with Gaussian A, B (section 6.1), in the dtype of `like`."""
+        rng = np.random.default_rng(seed)
+        return self.from_factors(*(_normal(rng, (d, self.rank), like) for d in self.shape))
+
+    # The tangent space ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def inner(self, x: Point, xi: Tangent, eta: Tangent) -> float:
+        """Return the Riemannian metric g_x(ξ, η)."""
+
+    def norm(self, x: Point, xi: Tangent) -> float:
+        """Return the length of ξ."""
+        return float(np.sqrt(max(self.inner(x, xi, xi), 0.0)))
+
+    @abstractmethod
+    def to_tangent(self, x: Point, z: Tangent) -> Tangent:
+        """Ψ: project ambient matrices onto the tangent space of the total space."""
+
+    @abstractmethod
+    def to_horizontal(self, x: Point, eta: Tangent) -> Tangent:
+        """Π: project a tangent vector onto the horizontal space."""
+
+    def is_horizontal(self, x: Point, xi: Tangent, tolerance: float = 1e-8) -> bool:
+        """Say whether the vertical part of ξ is negligible."""
+        vertical = lincomb(1.0, xi, -1.0, self.to_horizontal(x, xi))
+        return self.norm(x, vertical) <= tolerance * self.norm(x, xi)
+
+    def is_vertical(self, x: Point, xi: Tangent, tolerance: float = 1e-8) -> bool:
+        """Say whether the horizontal part of ξ is negligible: moving along ξ does not change W."""
+        return self.norm(x, self.to_horizontal(x, xi)) <= tolerance * self.norm(x, xi)
+
+    def random_tangent(self, x: Point, seed: int | None = None) -> Tangent:
+        """Return a random horizontal vector of unit length."""
+        rng = np.random.default_rng(seed)
+        z = self._ambient(x, lambda y: _normal(rng, y.shape, y))
+        xi = self.to_horizontal(x, self.to_tangent(x, z))
+        return scale(1.0 / self.norm(x, xi), xi)
+
+    def zero(self, x: Point) -> Tangent:
+        """Return the zero vector."""
+        return self._ambient(x, lambda y: 0 * y)
+
+    def _ambient(self, x: Point, entries: Any) -> Tangent:
+        """Build a tangent field by field; its fields are shaped like the point's, unless overridden."""
+        return self.tangent_type(*(entries(y) for y in x))
+
+    # Moving ---------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def retract(self, x: Point, xi: Tangent) -> Point:
+        """Return the point reached from x along ξ."""
+
+    def transport(self, x: Point, xi: Tangent, y: Point) -> Tangent:
+        """Carry ξ from x to the horizontal space at y, by projection."""
+        return self.to_horizontal(y, self.to_tangent(y, xi))
+
+    # Derivatives of a cost ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def gradient(self, x: Point, f_L: Array, f_R: Array) -> Tangent:
+        """Return the Riemannian gradient from the partial derivatives f_L = S R and f_R = Sᵀ L."""
+
+    @abstractmethod
+    def hessian(self, x: Point, xi: Tangent, f_L: Array, f_R: Array, df_L: Array, df_R: Array) -> Tangent:
+        """Return the horizontal lift of the Riemannian Hessian along the horizontal vector ξ."""
+
+    # The symmetry that makes it a quotient --------------------------------------------------------------
+
+    @abstractmethod
+    def act(self, z: Point | Tangent, M: Array) -> Point | Tangent:
+        """Move along the fibre: let the r×r matrix M of the symmetry group act on a point or a tangent."""
+
+    @abstractmethod
+    def random_symmetry(self, seed: int | None = None) -> np.ndarray[Any, Any]:
+        """Return a random element of the symmetry group."""
+
+    # What users hand in ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def spaces(self) -> tuple[Space, ...]:
+        """Return the space in which each field of a point lives."""
+
+    def validate(self, x: Point) -> Point:
+        """Return `x` as a point of this geometry, or say which part is wrong and what would be right."""
+        names = self.point_type._fields  # type: ignore[attr-defined]
+        if len(x) != len(names):
+            raise ValueError(f"a point of {self!r} has the fields {names}, not {len(x)} of them")
+        for name, y, shape, space in zip(names, x, self._shapes(), self.spaces(), strict=True):
+            _check_field(name, y, shape, space)
+        return self.point_type(*x)
+
+    @abstractmethod
+    def _shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Return the shape of each field of a point."""
+
+    def _check_svd(self, U: Array, s: Array, V: Array) -> None:
+        _check_field("U", U, (self.shape[0], self.rank), Stiefel())
+        _check_field("s", s, (self.rank,), PositiveVector())
+        _check_field("V", V, (self.shape[1], self.rank), Stiefel())
+
+
+def _checked(shape: tuple[int, int], rank: int) -> tuple[tuple[int, int], int]:
+    if len(shape) != 2 or any(int(d) != d or d < 1 for d in shape):
+        raise ValueError(f"shape must be two positive integers (rows, columns), not {shape}")
+    d1, d2 = (int(d) for d in shape)
+    if int(rank) != rank or not 1 <= rank <= min(d1, d2):
+        raise ValueError(
+            f"rank must be an integer between 1 and min(shape) = {min(d1, d2)}, not {rank} "
+            f"(shape is {(d1, d2)})"
+        )
+    return (d1, d2), int(rank)
+
+
+def _check_field(name: str, y: Array, shape: tuple[int, ...], space: Space) -> None:
+    if tuple(y.shape) != shape:
+        raise ValueError(f"{name} must have shape {shape}, not {tuple(y.shape)}")
+    xp = array_namespace(y)
+    if not bool(xp.all(xp.isfinite(y))):
+        raise ValueError(f"{name} has entries that are NaN or infinite: every entry must be finite")
+    flaw = space.flaw(y)
+    if flaw:
+        raise ValueError(f"{name} {flaw}")
+
+
+def _normal(rng: np.random.Generator, shape: tuple[int, ...], like: Array | None) -> Array:
+    """Return standard normal numbers in the namespace, dtype and device of `like` (NumPy float64 if None)."""
+    z = rng.standard_normal(shape)
+    if like is None:
+        return z
+    return array_namespace(like).asarray(z, dtype=like.dtype, device=device(like))

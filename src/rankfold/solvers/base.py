@@ -34,16 +34,24 @@ class State(Protocol):
     """
 
     @property
-    def x(self) -> Point: ...
+    def x(self) -> Point:
+        """The point."""
+        ...
 
     @property
-    def value(self) -> float: ...
+    def value(self) -> float:
+        """The cost at the point."""
+        ...
 
     @property
-    def gradient_norm(self) -> float: ...
+    def gradient_norm(self) -> float:
+        """The norm of the gradient there; NaN where a method has none."""
+        ...
 
     @property
-    def report(self) -> Report: ...
+    def report(self) -> Report:
+        """What the last step did."""
+        ...
 
     @property
     def stalled(self) -> str:

@@ -1,0 +1,120 @@
+"""W = U B Vᵀ, up to (UO, OᵀBO, VO): the polar factorisation (section 3.2)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from rankfold.geometry.base import Curve
+from rankfold.geometry.product import ProductGeometry, random_orthogonal, random_signed_permutation
+from rankfold.geometry.spaces import FactorSpace, PositiveDefinite, PositiveDiagonal, Stiefel
+from rankfold.linalg import Array, gram, pair_sums, skew
+
+_MIDDLES: dict[str, FactorSpace] = {"spd": PositiveDefinite(), "diagonal": PositiveDiagonal()}
+
+
+class PolarFactors(NamedTuple):
+    """A point or a tangent vector of `Polar`."""
+
+    U: Array
+    B: Array
+    V: Array
+
+
+class Polar(ProductGeometry):
+    """Matrices W = U B Vᵀ with orthonormal U (d1×r) and V (d2×r).
+
+    Parameters
+    ----------
+    shape, rank
+        The shape and the rank of W.
+    middle
+        `"spd"`: B symmetric positive definite, on the quotient by O(r). `"diagonal"`: B diagonal with
+        positive entries, the search space of the singular value decomposition, with no quotient left but
+        signs and permutations.
+
+    Examples
+    --------
+    >>> import rankfold as rf
+    >>> geometry = rf.Polar((6, 5), rank=2)
+    >>> x = geometry.random_point(seed=0)
+    >>> x.U.shape, x.B.shape, x.V.shape
+    ((6, 2), (2, 2), (5, 2))
+    """
+
+    point_type = tangent_type = PolarFactors
+    second_order = True
+
+    def __init__(self, shape: tuple[int, int], rank: int, middle: str = "spd") -> None:
+        super().__init__(shape, rank)
+        if middle not in _MIDDLES:
+            raise ValueError(f"middle must be one of {', '.join(map(repr, _MIDDLES))}, not {middle!r}")
+        self.middle = middle
+
+    def __repr__(self) -> str:
+        return f"Polar({self.shape}, rank={self.rank}, middle={self.middle!r})"
+
+    def spaces(self) -> tuple[FactorSpace, ...]:
+        """Return Stiefel, the space of B, Stiefel."""
+        return Stiefel(), _MIDDLES[self.middle], Stiefel()
+
+    def _shapes(self) -> tuple[tuple[int, ...], ...]:
+        return (self.shape[0], self.rank), (self.rank, self.rank), (self.shape[1], self.rank)
+
+    def factors(self, x: PolarFactors) -> tuple[Array, Array]:
+        """Return (UB, V)."""
+        return x.U @ x.B, x.V
+
+    def tangent_factors(self, x: PolarFactors, xi: PolarFactors) -> tuple[Array, Array]:
+        """Return (ξ_U B + U ξ_B, ξ_V)."""
+        return xi.U @ x.B + x.U @ xi.B, xi.V
+
+    def line(self, x: PolarFactors, xi: PolarFactors) -> Curve:
+        """(U + tξ_U)(B + tξ_B)(V + tξ_V)ᵀ, of degree 3 in t."""
+        return (x.U @ x.B, xi.U @ x.B + x.U @ xi.B, xi.U @ xi.B), (x.V, xi.V)
+
+    def from_svd(self, U: Array, s: Array, V: Array) -> PolarFactors:
+        """Return (U, diag(s), V)."""
+        self._check_svd(U, s, V)
+        xp = array_namespace(s)
+        return PolarFactors(U, s[:, None] * xp.eye(self.rank, dtype=s.dtype), V)
+
+    def act(self, z: PolarFactors, M: Array) -> PolarFactors:
+        """(UO, OᵀBO, VO) with O = M: equation equivalence-classes-polar."""
+        O = array_namespace(z.U).asarray(M, dtype=z.U.dtype)
+        return PolarFactors(z.U @ O, O.T @ z.B @ O, z.V @ O)
+
+    def random_symmetry(self, seed: int | None = None) -> np.ndarray[Any, Any]:
+        """Return a random orthogonal matrix; a signed permutation where B is diagonal."""
+        random = random_orthogonal if self.middle == "spd" else random_signed_permutation
+        return random(self.rank, seed)
+
+    def vertical(self, x: PolarFactors, A: Array) -> PolarFactors:
+        """(UΩ, BΩ − ΩB, VΩ) with Ω the skew part of A."""
+        Ω = skew(A)
+        return PolarFactors(x.U @ Ω, x.B @ Ω - Ω @ x.B, x.V @ Ω)
+
+    def partials(self, x: PolarFactors, f_L: Array, f_R: Array) -> PolarFactors:
+        """φ_U = f_L B, φ_B = Uᵀf_L, φ_V = f_R."""
+        return PolarFactors(f_L @ x.B, gram(x.U, f_L), f_R)
+
+    def partials_derivative(
+        self, x: PolarFactors, xi: PolarFactors, f_L: Array, f_R: Array, df_L: Array, df_R: Array
+    ) -> PolarFactors:
+        """φ̇_U = df_L B + f_L ξ_B, φ̇_B = ξ_Uᵀf_L + Uᵀdf_L, φ̇_V = df_R."""
+        return PolarFactors(df_L @ x.B + f_L @ xi.B, gram(xi.U, f_L) + gram(x.U, df_L), df_R)
+
+    def generator(self, x: PolarFactors, eta: PolarFactors) -> Array | None:
+        """Ω with ΩB² + B²Ω = B(skew(Uᵀη_U) + skew(Vᵀη_V) − 2 skew(B⁻¹η_B))B; none where B is diagonal.
+
+        In the eigenbasis of B, not of B², which would square the condition number.
+        """
+        if self.middle == "diagonal":
+            return None
+        b, E = array_namespace(x.B).linalg.eigh(x.B)
+        turn = E.T @ (skew(gram(x.U, eta.U)) + skew(gram(x.V, eta.V))) @ E
+        stretch = E.T @ eta.B @ E
+        right = b[:, None] * turn * b[None, :] + (b[:, None] - b[None, :]) * stretch
+        return E @ (right / pair_sums(b * b)) @ E.T

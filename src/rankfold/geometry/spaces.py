@@ -1,0 +1,248 @@
+"""The factor spaces the geometries are products of: Stiefel, full column rank, SPD, positive diagonal.
+
+Each owns its tangent projection Ψ (Table projections), its metric (Table spaces), its retraction (Table
+retraction), and its conversion of partial derivatives to gradient and Hessian (Table gradient_Hessian).
+`hessian` is the covariant derivative of the gradient, ∇_ξ grad = Ψ(D grad[ξ] + A(ξ, grad)), written in the
+partial derivative φ and its directional derivative φ̇ (`dphi`).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from array_api_compat import array_namespace
+
+from rankfold.linalg import Array, eps, gram, gram_factor, gram_in_basis, polar, spd_exp, sym, trace
+
+
+class Space(Protocol):
+    """Where a field of a point lives."""
+
+    def flaw(self, y: Array) -> str:
+        """What keeps y from being a point of the space, in words with the remedy; empty if nothing does."""
+        ...
+
+
+class FactorSpace(Space, Protocol):
+    """What a product geometry asks of each of its factors."""
+
+    def project(self, y: Array, z: Array) -> Array:
+        """Ψ: the tangent part of an ambient matrix."""
+        ...
+
+    def inner(self, y: Array, xi: Array, eta: Array) -> float:
+        """The Riemannian metric."""
+        ...
+
+    def retract(self, y: Array, xi: Array) -> Array:
+        """Move from y along xi."""
+        ...
+
+    def gradient(self, y: Array, phi: Array) -> Array:
+        """The Riemannian gradient from the partial derivative φ."""
+        ...
+
+    def hessian(self, y: Array, xi: Array, phi: Array, dphi: Array) -> Array:
+        """The covariant derivative of the gradient along xi, from φ and φ̇."""
+        ...
+
+
+class Stiefel:
+    """Matrices with orthonormal columns, UᵀU = I, with the Euclidean metric."""
+
+    def project(self, U: Array, Z: Array) -> Array:
+        """Z − U sym(UᵀZ)."""
+        return Z - U @ sym(gram(U, Z))
+
+    def inner(self, U: Array, xi: Array, eta: Array) -> float:
+        """Tr(ξᵀη)."""
+        return trace(gram(xi, eta))
+
+    def retract(self, U: Array, xi: Array) -> Array:
+        """uf(U + ξ), of second order; by the Gram of U + ξ, not I + ξᵀξ, so that errors do not add up."""
+        return polar(U + xi)
+
+    def gradient(self, U: Array, phi: Array) -> Array:
+        """Ψ(φ)."""
+        return self.project(U, phi)
+
+    def hessian(self, U: Array, xi: Array, phi: Array, dphi: Array) -> Array:
+        """Ψ(φ̇ − ξ sym(Uᵀφ))."""
+        return self.project(U, dphi - xi @ sym(gram(U, phi)))
+
+    def flaw(self, U: Array) -> str:
+        """Columns that are not orthonormal."""
+        xp = array_namespace(U)
+        error = float(xp.max(xp.abs(gram(U, U) - xp.eye(U.shape[1], dtype=U.dtype))))
+        if error <= eps(U) ** 0.5:
+            return ""
+        return f"must have orthonormal columns (off by {error:.1e}): take Q of its QR decomposition"
+
+
+class FullColumnRank:
+    """Matrices of full column rank with the GL(r)-invariant metric Tr((YᵀY)⁻¹ξᵀη)."""
+
+    def project(self, Y: Array, Z: Array) -> Array:
+        """Every matrix is tangent: the space is open."""
+        return Z
+
+    def inner(self, Y: Array, xi: Array, eta: Array) -> float:
+        """Tr((YᵀY)⁻¹ξᵀη)."""
+        _, N, graded = gram_factor(Y)
+        return trace(gram_in_basis(xi, eta, N, graded))
+
+    def retract(self, Y: Array, xi: Array) -> Array:
+        """Y + ξ: first order, for straight lines are not geodesics of this metric."""
+        return Y + xi
+
+    def gradient(self, Y: Array, phi: Array) -> Array:
+        """φ YᵀY."""
+        return phi @ gram(Y, Y)
+
+    def connection(self, Y: Array, xi: Array, eta: Array) -> Array:
+        """A_Y(ξ, η), what ∇_ξ η adds to the directional derivative of η."""
+        N = gram_factor(Y).N
+        inverse = N @ N.T
+        return (
+            Y @ (inverse @ sym(gram(eta, xi)))
+            - eta @ (inverse @ sym(gram(Y, xi)))
+            - xi @ (inverse @ sym(gram(Y, eta)))
+        )
+
+    def hessian(self, Y: Array, xi: Array, phi: Array, dphi: Array) -> Array:
+        """φ̇ YᵀY + 2φ sym(Yᵀξ) + A_Y(ξ, grad).
+
+        It is GL(r)-equivariant: an ill-conditioned Y is first made orthonormal, where no inverse hurts.
+        """
+        T, N, graded = gram_factor(Y)
+        if graded:
+            return self._hessian(Y @ N, xi @ N, phi @ T.T, dphi @ T.T) @ T
+        return self._hessian(Y, xi, phi, dphi)
+
+    def _hessian(self, Y: Array, xi: Array, phi: Array, dphi: Array) -> Array:
+        Q = gram(Y, Y)
+        return dphi @ Q + phi @ (2 * sym(gram(Y, xi))) + self.connection(Y, xi, phi @ Q)
+
+    def flaw(self, Y: Array) -> str:
+        """Columns that are linearly dependent to working precision."""
+        return _column_rank_flaw(Y)
+
+
+class EuclideanFullColumnRank:
+    """Matrices of full column rank with the Euclidean metric Tr(ξᵀη)."""
+
+    def project(self, Y: Array, Z: Array) -> Array:
+        """Every matrix is tangent: the space is open."""
+        return Z
+
+    def inner(self, Y: Array, xi: Array, eta: Array) -> float:
+        """Tr(ξᵀη)."""
+        return trace(gram(xi, eta))
+
+    def retract(self, Y: Array, xi: Array) -> Array:
+        """Y + ξ, along geodesics."""
+        return Y + xi
+
+    def gradient(self, Y: Array, phi: Array) -> Array:
+        """φ itself."""
+        return phi
+
+    def hessian(self, Y: Array, xi: Array, phi: Array, dphi: Array) -> Array:
+        """φ̇ itself: the metric is constant."""
+        return dphi
+
+    def flaw(self, Y: Array) -> str:
+        """Columns that are linearly dependent to working precision."""
+        return _column_rank_flaw(Y)
+
+
+class PositiveDefinite:
+    """Symmetric positive definite matrices with the affine-invariant metric Tr(B⁻¹ξB⁻¹η)."""
+
+    def project(self, B: Array, Z: Array) -> Array:
+        """sym(Z)."""
+        return sym(Z)
+
+    def inner(self, B: Array, xi: Array, eta: Array) -> float:
+        """Tr(B⁻¹ξB⁻¹η)."""
+        solve = array_namespace(B).linalg.solve
+        return trace(solve(B, xi) @ solve(B, eta))
+
+    def retract(self, B: Array, xi: Array) -> Array:
+        """B^½ exp(B^-½ ξ B^-½) B^½: the exponential map."""
+        return spd_exp(B, xi)
+
+    def gradient(self, B: Array, phi: Array) -> Array:
+        """B sym(φ) B."""
+        return B @ sym(phi) @ B
+
+    def hessian(self, B: Array, xi: Array, phi: Array, dphi: Array) -> Array:
+        """B sym(φ̇) B + sym(ξ sym(φ) B)."""
+        return B @ sym(dphi) @ B + sym(xi @ sym(phi) @ B)
+
+    def flaw(self, B: Array) -> str:
+        """A matrix that is not symmetric, or not positive definite."""
+        xp = array_namespace(B)
+        scale = float(xp.max(xp.abs(B)))
+        if float(xp.max(xp.abs(B - B.T))) > eps(B) ** 0.5 * scale:
+            return "must be symmetric: give (B + Bᵀ)/2, or start from `from_svd`"
+        least = float(xp.linalg.eigh(sym(B))[0][0])
+        if least <= 0:
+            return (
+                f"must be positive definite (its least eigenvalue is {least:.1e}): "
+                "start from `from_svd`, or lower the rank"
+            )
+        return ""
+
+
+class PositiveDiagonal:
+    """Diagonal r×r matrices with positive entries and the metric Tr(B⁻¹ξB⁻¹η)."""
+
+    def project(self, B: Array, Z: Array) -> Array:
+        """Return the diagonal part of Z."""
+        xp = array_namespace(B)
+        return Z * xp.eye(Z.shape[0], dtype=Z.dtype)
+
+    def inner(self, B: Array, xi: Array, eta: Array) -> float:
+        """Tr(B⁻¹ξB⁻¹η)."""
+        xp = array_namespace(B)
+        b, u, v = (xp.linalg.diagonal(M) for M in (B, xi, eta))
+        return float(xp.sum((u / b) * (v / b)))
+
+    def retract(self, B: Array, xi: Array) -> Array:
+        """B exp(B⁻¹ξ): the exponential map."""
+        return self.project(B, spd_exp(B, xi))
+
+    def gradient(self, B: Array, phi: Array) -> Array:
+        """B² times the diagonal part of φ."""
+        return self.project(B, B @ B @ phi)
+
+    def hessian(self, B: Array, xi: Array, phi: Array, dphi: Array) -> Array:
+        """B² diag(φ̇) + ξ B diag(φ)."""
+        return self.project(B, B @ B @ dphi + xi @ B @ phi)
+
+    def flaw(self, B: Array) -> str:
+        """A matrix that is not diagonal, or has an entry that is not positive."""
+        xp = array_namespace(B)
+        if float(xp.max(xp.abs(B - self.project(B, B)))) > 0:
+            return "must be diagonal: start from `from_svd`, or use middle='spd'"
+        least = float(xp.min(xp.linalg.diagonal(B)))
+        return "" if least > 0 else f"must have a positive diagonal (its least entry is {least:.1e})"
+
+
+class PositiveVector:
+    """Vectors with positive entries: the singular values of `Embedded`, which has its own tangent space."""
+
+    def flaw(self, s: Array) -> str:
+        """An entry that is not positive."""
+        least = float(array_namespace(s).min(s))
+        return "" if least > 0 else f"must be positive (its least entry is {least:.1e}): lower `rank`"
+
+
+def _column_rank_flaw(Y: Array) -> str:
+    s = array_namespace(Y).linalg.svdvals(gram_factor(Y).T)
+    if float(s[-1]) > eps(Y) * float(s[0]):
+        return ""
+    return (
+        "must have linearly independent columns: start from `from_svd` or `random_point`, or lower the rank"
+    )

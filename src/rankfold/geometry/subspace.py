@@ -1,0 +1,128 @@
+"""W = U Yᵀ, up to (UO, YO): the subspace-projection factorisation (section 3.3)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from rankfold.geometry.base import Curve
+from rankfold.geometry.product import ProductGeometry, random_orthogonal
+from rankfold.geometry.spaces import EuclideanFullColumnRank, FactorSpace, FullColumnRank, Stiefel
+from rankfold.linalg import Array, gram, gram_factor, gram_in_basis, lyapunov, pair_sums, skew
+
+_METRICS: dict[str, FactorSpace] = {"invariant": FullColumnRank(), "euclidean": EuclideanFullColumnRank()}
+
+
+class SubspaceFactors(NamedTuple):
+    """A point or a tangent vector of `SubspaceProjection`."""
+
+    U: Array
+    Y: Array
+
+
+class SubspaceProjection(ProductGeometry):
+    """Matrices W = U Yᵀ with orthonormal U (d1×r) and Y (d2×r) of full column rank, on the quotient by O(r).
+
+    Parameters
+    ----------
+    shape, rank
+        The shape and the rank of W.
+    metric
+        `"invariant"`: Tr(ξ_Uᵀη_U) + Tr((YᵀY)⁻¹ξ_Yᵀη_Y), the paper's (equation metric_uy).
+        `"euclidean"`: Tr(ξ_Uᵀη_U) + Tr(ξ_Yᵀη_Y) (equation euclidean_uy).
+
+    Examples
+    --------
+    >>> import rankfold as rf
+    >>> geometry = rf.SubspaceProjection((6, 5), rank=2)
+    >>> x = geometry.random_point(seed=0)
+    >>> x.U.shape, x.Y.shape
+    ((6, 2), (5, 2))
+    """
+
+    point_type = tangent_type = SubspaceFactors
+
+    def __init__(self, shape: tuple[int, int], rank: int, metric: str = "invariant") -> None:
+        super().__init__(shape, rank)
+        if metric not in _METRICS:
+            raise ValueError(f"metric must be one of {', '.join(map(repr, _METRICS))}, not {metric!r}")
+        self.metric = metric
+        self.second_order = metric == "euclidean"  # straight lines are geodesics of Y then
+
+    def __repr__(self) -> str:
+        return f"SubspaceProjection({self.shape}, rank={self.rank}, metric={self.metric!r})"
+
+    def spaces(self) -> tuple[FactorSpace, ...]:
+        """Return Stiefel and the space of Y."""
+        return Stiefel(), _METRICS[self.metric]
+
+    def _shapes(self) -> tuple[tuple[int, ...], ...]:
+        return (self.shape[0], self.rank), (self.shape[1], self.rank)
+
+    def factors(self, x: SubspaceFactors) -> tuple[Array, Array]:
+        """Return (U, Y)."""
+        return x.U, x.Y
+
+    def tangent_factors(self, x: SubspaceFactors, xi: SubspaceFactors) -> tuple[Array, Array]:
+        """Return (ξ_U, ξ_Y)."""
+        return xi.U, xi.Y
+
+    def line(self, x: SubspaceFactors, xi: SubspaceFactors) -> Curve:
+        """(U + tξ_U)(Y + tξ_Y)ᵀ."""
+        return (x.U, xi.U), (x.Y, xi.Y)
+
+    def from_svd(self, U: Array, s: Array, V: Array) -> SubspaceFactors:
+        """Return (U, V diag(s))."""
+        self._check_svd(U, s, V)
+        return SubspaceFactors(U, V * s)
+
+    def act(self, z: SubspaceFactors, M: Array) -> SubspaceFactors:
+        """(UO, YO) with O = M: equation equivalence-classes-subspace-proj."""
+        O = array_namespace(z.U).asarray(M, dtype=z.U.dtype)
+        return SubspaceFactors(z.U @ O, z.Y @ O)
+
+    def random_symmetry(self, seed: int | None = None) -> np.ndarray[Any, Any]:
+        """Return a random orthogonal matrix."""
+        return random_orthogonal(self.rank, seed)
+
+    def vertical(self, x: SubspaceFactors, A: Array) -> SubspaceFactors:
+        """(UΩ, YΩ) with Ω the skew part of A."""
+        Ω = skew(A)
+        return SubspaceFactors(x.U @ Ω, x.Y @ Ω)
+
+    def partials(self, x: SubspaceFactors, f_L: Array, f_R: Array) -> SubspaceFactors:
+        """φ_U = f_L, φ_Y = f_R."""
+        return SubspaceFactors(f_L, f_R)
+
+    def partials_derivative(
+        self, x: SubspaceFactors, xi: SubspaceFactors, f_L: Array, f_R: Array, df_L: Array, df_R: Array
+    ) -> SubspaceFactors:
+        """φ̇_U = df_L, φ̇_Y = df_R."""
+        return SubspaceFactors(df_L, df_R)
+
+    def generator(self, x: SubspaceFactors, eta: SubspaceFactors) -> Array:
+        """Return Ω; each metric has its own equation for it."""
+        return (_rotation_invariant if self.metric == "invariant" else _rotation_euclidean)(x, eta)
+
+
+def _rotation_invariant(x: SubspaceFactors, eta: SubspaceFactors) -> Array:
+    """Solve QΩ̃ + Ω̃Q = 2Q skew(Uᵀη_U)Q + 2 skew(Q Yᵀη_Y), then QΩ + ΩQ = Ω̃, with Q = YᵀY.
+
+    Both at once in the eigenbasis E of Q, whose eigenvalues λ are the squared singular values of Y.
+    """
+    T, _, graded = gram_factor(x.Y)
+    _, s, Et = array_namespace(x.Y).linalg.svd(T)
+    λ, E = s * s, Et.T
+    turn = E.T @ skew(gram(x.U, eta.U)) @ E
+    stretch = λ[:, None] * gram_in_basis(x.Y, eta.Y, E, graded)
+    right = 2 * λ[:, None] * turn * λ[None, :] + stretch - stretch.T
+    return E @ (right / pair_sums(λ) ** 2) @ E.T
+
+
+def _rotation_euclidean(x: SubspaceFactors, eta: SubspaceFactors) -> Array:
+    """Solve (I + Q)Ω + Ω(I + Q) = 2 skew(Uᵀη_U + Yᵀη_Y), with Q = YᵀY."""
+    Q = gram(x.Y, x.Y)
+    identity = array_namespace(Q).eye(Q.shape[0], dtype=Q.dtype)
+    return lyapunov(identity + Q, 2 * skew(gram(x.U, eta.U) + gram(x.Y, eta.Y)))

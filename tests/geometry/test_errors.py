@@ -1,0 +1,144 @@
+"""What a user may get wrong is said at once, with the argument's name and the remedy."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import rankfold as rf
+from dense import DenseCost
+from geometry.variants import VARIANTS
+
+every = pytest.mark.parametrize("name", VARIANTS)
+
+
+@every
+@pytest.mark.parametrize("rank", [0, -1, 6, 2.5])
+def test_rank(name, rank):
+    with pytest.raises(ValueError, match=r"rank must be an integer between 1 and min\(shape\) = 5"):
+        VARIANTS[name]((5, 9), rank)
+
+
+@every
+@pytest.mark.parametrize("shape", [(5,), (0, 4), (3, -2), (2.5, 4)])
+def test_shape(name, shape):
+    with pytest.raises(ValueError, match="shape must be two positive integers"):
+        VARIANTS[name](shape, 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: rf.FullRank((4, 4), 2, metric="flat"), "metric must be one of 'invariant'"),
+        (lambda: rf.SubspaceProjection((4, 4), 2, metric="flat"), "metric must be one of 'invariant'"),
+        (lambda: rf.Polar((4, 4), 2, middle="full"), "middle must be one of 'spd'"),
+    ],
+)
+def test_variant(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+@every
+def test_points_of_the_wrong_shape_or_length(name):
+    geometry = VARIANTS[name]((6, 5), 2)
+    x = geometry.random_point(0)
+    with pytest.raises(ValueError, match="has the fields"):
+        geometry.validate(x[:-1])
+    field = x._fields[0]
+    with pytest.raises(ValueError, match=rf"{field} must have shape \(6, 2\), not \(5, 2\)"):
+        geometry.validate(x._replace(**{field: x[0][:-1]}))
+
+
+@every
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_entries_that_are_not_finite(name, bad):
+    geometry = VARIANTS[name]((6, 5), 2)
+    x = geometry.random_point(0)
+    for field in x._fields:
+        broken = np.array(getattr(x, field))
+        broken.flat[0] = bad
+        with pytest.raises(ValueError, match=f"{field} has entries that are NaN or infinite"):
+            geometry.validate(x._replace(**{field: broken}))
+
+
+@pytest.mark.parametrize("name", ["UBV-spd", "UBV-diagonal", "UY-invariant", "embedded"])
+def test_u_that_is_not_orthonormal(name):
+    geometry = VARIANTS[name]((6, 5), 2)
+    x = geometry.random_point(0)
+    with pytest.raises(ValueError, match=r"U must have orthonormal columns .* take Q of its QR"):
+        geometry.validate(x._replace(U=2 * x.U))
+
+
+@pytest.mark.parametrize(
+    ("name", "B", "words"),
+    [
+        ("UBV-spd", [[1.0, 0.5], [0.0, 1.0]], "B must be symmetric"),
+        ("UBV-spd", [[1.0, 2.0], [2.0, 1.0]], "B must be positive definite .* least eigenvalue is -1.0e"),
+        ("UBV-diagonal", [[1.0, 0.5], [0.5, 1.0]], "B must be diagonal"),
+        ("UBV-diagonal", [[1.0, 0.0], [0.0, -1.0]], "B must have a positive diagonal"),
+    ],
+)
+def test_b_that_is_not_in_its_space(name, B, words):
+    geometry = VARIANTS[name]((6, 5), 2)
+    with pytest.raises(ValueError, match=words):
+        geometry.validate(geometry.random_point(0)._replace(B=np.array(B)))
+
+
+@pytest.mark.parametrize("name", ["GH-invariant", "GH-euclidean", "UY-invariant", "UY-euclidean"])
+def test_factors_without_full_column_rank(name):
+    geometry = VARIANTS[name]((6, 5), 2)
+    x = geometry.random_point(0)
+    field = x._fields[-1]
+    with pytest.raises(ValueError, match=f"{field} must have linearly independent columns"):
+        geometry.validate(x._replace(**{field: x[-1][:, [0, 0]]}))
+
+
+def test_singular_values_that_are_not_positive():
+    geometry = rf.Embedded((6, 5), 2)
+    x = geometry.random_point(0)
+    with pytest.raises(ValueError, match=r"s must be positive .* lower `rank`"):
+        geometry.validate(x._replace(s=np.array([1.0, 0.0])))
+
+
+@every
+def test_from_svd_checks_what_it_is_given(name):
+    geometry = VARIANTS[name]((6, 5), 2)
+    U, V = np.eye(6)[:, :2], np.eye(5)[:, :2]
+    with pytest.raises(ValueError, match="U must have orthonormal columns"):
+        geometry.from_svd(U * 3, np.ones(2), V)
+    with pytest.raises(ValueError, match=r"V must have shape \(5, 2\)"):
+        geometry.from_svd(U, np.ones(2), U)
+    with pytest.raises(ValueError, match="s must be positive"):
+        geometry.from_svd(U, np.array([1.0, -1.0]), V)
+
+
+def test_problem_of_two_shapes():
+    with pytest.raises(ValueError, match=r"cost.shape \(4, 5\) and geometry.shape \(5, 4\) differ"):
+        rf.Problem(DenseCost((4, 5)), rf.Embedded((5, 4), 2))
+
+
+@every
+def test_geometries_can_be_pickled_and_shown(name):
+    geometry = VARIANTS[name]((6, 5), 2)
+    again = pickle.loads(pickle.dumps(geometry))
+    assert repr(again) == repr(geometry)
+    assert type(again) is type(geometry)
+    x = geometry.random_point(0)
+    assert again.norm(x, again.random_tangent(x, 0)) == pytest.approx(1)
+
+
+def test_checks_find_a_wrong_hessian_and_a_wrong_projection(monkeypatch):
+    """With the misprinted Skew of the paper, and without the A-term of the connection."""
+    geometry = rf.Polar((6, 5), 3)
+    monkeypatch.setattr("rankfold.geometry.polar.skew", lambda A: (A.T - A) / 2)
+    assert not rf.check_geometry(geometry).ok
+    monkeypatch.undo()
+    problem = rf.Problem(DenseCost((6, 5)), rf.FullRank((6, 5), 2))
+    assert rf.check_hessian(problem).ok
+    monkeypatch.setattr("rankfold.geometry.spaces.FullColumnRank.connection", lambda *_: 0.0)
+    check = rf.check_hessian(problem)
+    assert not check.ok
+    assert "WRONG" in str(check)

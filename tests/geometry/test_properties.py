@@ -1,0 +1,314 @@
+"""One property suite for every geometry: a new one joins `VARIANTS` and is tested."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import rankfold as rf
+from dense import DenseCost
+from geometry.variants import (
+    PRODUCTS,
+    QUOTIENTS,
+    VARIANTS,
+    bounded_symmetry,
+    dense,
+    minus,
+    point_with,
+    seeds,
+    sizes,
+    velocity,
+    well_conditioned_point,
+)
+from rankfold.checks import acceleration
+from rankfold.geometry.base import lincomb, scale
+
+every = pytest.mark.parametrize("name", VARIANTS)
+few = settings(max_examples=25, deadline=None)
+
+
+def located(name, size, seed):
+    shape, rank = size
+    problem = rf.Problem(DenseCost(shape, seed % 1000), VARIANTS[name](shape, rank))
+    return problem, problem.at(well_conditioned_point(problem.geometry, seed))
+
+
+@every
+@few
+@given(size=sizes(), seed=seeds)
+def test_gradient_is_the_derivative_of_the_cost(name, size, seed):
+    problem, here = located(name, size, seed)
+    check = rf.check_gradient(problem, here.x, seed)
+    assert check.ok, check
+
+
+@every
+@few
+@given(size=sizes(), seed=seeds)
+def test_gradient_is_horizontal(name, size, seed):
+    problem, here = located(name, size, seed)
+    g = here.gradient
+    assert problem.geometry.is_horizontal(here.x, g, 1e-10)
+    assert problem.geometry.norm(here.x, minus(problem.geometry.to_tangent(here.x, g), g)) <= 1e-12 * (
+        1 + here.gradient_norm
+    )
+
+
+@every
+@few
+@given(size=sizes(), seed=seeds)
+def test_hessian_is_symmetric_and_horizontal(name, size, seed):
+    problem, here = located(name, size, seed)
+    geometry = problem.geometry
+    xi, eta = geometry.random_tangent(here.x, seed), geometry.random_tangent(here.x, seed + 1)
+    H_xi, H_eta = here.hessian(xi), here.hessian(eta)
+    size_ = geometry.norm(here.x, H_xi) + geometry.norm(here.x, H_eta) + here.gradient_norm
+    assert abs(geometry.inner(here.x, H_xi, eta) - geometry.inner(here.x, xi, H_eta)) <= 1e-10 * size_
+    gap = minus(geometry.to_horizontal(here.x, geometry.to_tangent(here.x, H_xi)), H_xi)
+    assert geometry.norm(here.x, gap) <= 1e-12 * size_
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@few
+@given(size=sizes(largest=8), seed=seeds)
+def test_hessian_form_is_the_second_derivative_less_what_the_metric_says_of_the_curve(name, size, seed):
+    """The truth needs neither connection nor Hessian formula: f, R, and derivatives of the metric itself."""
+    problem, here = located(name, size, seed)
+    geometry = problem.geometry
+    geometry.second_order = False  # take nothing on trust: measure the acceleration of every retraction
+    xi = geometry.random_tangent(here.x, seed)
+    h = 1e-2
+    values = {k: problem.value(geometry.retract(here.x, scale(k * h, xi))) for k in (-3, -2, -1, 0, 1, 2, 3)}
+    weights = {-3: 2, -2: -27, -1: 270, 0: -490, 1: 270, 2: -27, 3: 2}  # sixth-order stencil
+    second = sum(weights[k] * values[k] for k in values) / (180 * h * h)
+    truth = second - acceleration(geometry, here.x, xi, here.gradient)
+    form = geometry.inner(here.x, here.hessian(xi), xi)
+    assert form == pytest.approx(truth, rel=1e-5, abs=1e-5 * (1 + here.gradient_norm))
+
+
+@pytest.mark.parametrize("name", ["UBV-spd", "UBV-diagonal", "UY-euclidean", "GH-euclidean"])
+@few
+@given(size=sizes(largest=8), seed=seeds)
+def test_retractions_declared_second_order_have_no_acceleration(name, size, seed):
+    problem, here = located(name, size, seed)
+    geometry = problem.geometry
+    assert geometry.second_order
+    geometry.second_order = False
+    xi = geometry.random_tangent(here.x, seed)
+    assert abs(acceleration(geometry, here.x, xi, here.gradient)) <= 1e-6 * (1 + here.gradient_norm)
+
+
+@pytest.mark.parametrize("name", ["GH-invariant", "GH-preconditioned", "UY-invariant"])
+def test_retractions_not_declared_second_order_have_acceleration(name):
+    problem, here = located(name, ((7, 6), 3), 0)
+    geometry = problem.geometry
+    assert not geometry.second_order
+    assert abs(acceleration(geometry, here.x, geometry.random_tangent(here.x, 1), here.gradient)) > 1e-3
+
+
+@few
+@given(size=sizes(), seed=seeds)
+def test_embedded_hessian_is_the_projected_derivative_of_the_gradient_field(size, seed):
+    problem, here = located("embedded", size, seed)
+    geometry, x = problem.geometry, here.x
+    xi = geometry.random_tangent(x, seed)
+
+    def gradient_matrix(t):
+        at = problem.at(geometry.retract(x, scale(t, xi)))
+        return velocity(geometry, at.x, at.gradient)
+
+    h = 1e-3
+    change = (
+        8 * (gradient_matrix(h) - gradient_matrix(-h)) - gradient_matrix(2 * h) + gradient_matrix(-2 * h)
+    ) / (12 * h)
+    P_U, P_V = x.U @ x.U.T, x.V @ x.V.T
+    truth = P_U @ change + change @ P_V - P_U @ change @ P_V
+    np.testing.assert_allclose(
+        velocity(geometry, x, here.hessian(xi)), truth, atol=1e-7 * (1 + np.abs(truth).max())
+    )
+
+
+@every
+@few
+@given(size=sizes(), seed=seeds)
+def test_projections_are_idempotent(name, size, seed):
+    shape, rank = size
+    geometry = VARIANTS[name](shape, rank)
+    x = well_conditioned_point(geometry, seed)
+    rng = np.random.default_rng(seed)
+    z = geometry._ambient(x, lambda y: rng.standard_normal(y.shape))
+    tangent = geometry.to_tangent(x, z)
+    horizontal = geometry.to_horizontal(x, tangent)
+    unit = geometry.norm(x, tangent)
+    assert geometry.norm(x, minus(geometry.to_tangent(x, tangent), tangent)) <= 1e-12 * unit
+    assert geometry.norm(x, minus(geometry.to_horizontal(x, horizontal), horizontal)) <= 1e-12 * unit
+    assert geometry.norm(x, minus(geometry.to_tangent(x, horizontal), horizontal)) <= 1e-12 * unit
+
+
+@pytest.mark.parametrize("name", QUOTIENTS)
+@few
+@given(size=sizes(), seed=seeds)
+def test_horizontal_is_orthogonal_to_every_vertical_vector(name, size, seed):
+    shape, rank = size
+    geometry = VARIANTS[name](shape, rank)
+    x = well_conditioned_point(geometry, seed)
+    xi = geometry.random_tangent(x, seed)
+    for k in range(3):
+        vertical = geometry.vertical(x, np.random.default_rng([seed, k]).standard_normal((rank, rank)))
+        assert abs(geometry.inner(x, xi, vertical)) <= 1e-12 * max(1.0, geometry.norm(x, vertical))
+        assert np.abs(velocity(geometry, x, vertical)).max() <= 1e-12 * np.abs(dense(geometry, x)).max() * 10
+        if geometry.norm(x, vertical) > 1e-8:  # O(1) has no skew generators
+            assert geometry.is_vertical(x, vertical)
+            assert not geometry.is_horizontal(x, vertical)
+
+
+@every
+@few
+@given(size=sizes(), seed=seeds)
+def test_nothing_changes_along_the_fibre(name, size, seed):
+    problem, here = located(name, size, seed)
+    geometry = problem.geometry
+    M = bounded_symmetry(geometry, seed + 1, condition=1e3)
+    there = problem.at(geometry.act(here.x, M))
+    xi, eta = geometry.random_tangent(here.x, seed), geometry.random_tangent(here.x, seed + 1)
+    xi2, eta2 = geometry.act(xi, M), geometry.act(eta, M)
+
+    def near(a, b):
+        return a == pytest.approx(b, rel=1e-8, abs=1e-8 * (1 + here.gradient_norm))
+
+    assert near(geometry.inner(there.x, xi2, eta2), geometry.inner(here.x, xi, eta))
+    assert near(there.gradient_norm, here.gradient_norm)
+    assert near(
+        geometry.inner(there.x, there.hessian(xi2), eta2), geometry.inner(here.x, here.hessian(xi), eta)
+    )
+    moved, moved2 = geometry.retract(here.x, scale(0.3, xi)), geometry.retract(there.x, scale(0.3, xi2))
+    np.testing.assert_allclose(dense(geometry, moved2), dense(geometry, moved), atol=1e-9)
+    carried = geometry.transport(here.x, eta, moved)
+    carried2 = geometry.transport(there.x, eta2, moved2)
+    np.testing.assert_allclose(
+        velocity(geometry, moved2, carried2), velocity(geometry, moved, carried), atol=1e-8
+    )
+
+
+@every
+@few
+@given(size=sizes(), seed=seeds)
+def test_retraction_is_on_the_manifold_and_leaves_along_the_tangent(name, size, seed):
+    shape, rank = size
+    geometry = VARIANTS[name](shape, rank)
+    x = well_conditioned_point(geometry, seed)
+    geometry.validate(geometry.retract(x, scale(0.3, geometry.random_tangent(x, seed))))
+    check = rf.check_retraction(geometry, x, seed)
+    assert check.ok, check
+
+
+@every
+def test_a_thousand_steps_stay_on_the_manifold(name):
+    geometry = VARIANTS[name]((12, 9), 4)
+    x = geometry.random_point(0)
+    for k in range(1000):
+        x = geometry.retract(x, scale(0.5, geometry.random_tangent(x, k)))
+    geometry.validate(x)
+    for field, Q in x._asdict().items():
+        if field in "UV":
+            assert np.abs(Q.T @ Q - np.eye(4)).max() <= 1e-12
+        if field == "B":
+            assert np.linalg.eigvalsh(Q)[0] > 0
+
+
+@pytest.mark.parametrize("length", [1e3, 1e8, 1e100])
+def test_b_stays_positive_definite_however_long_the_step(length):
+    for middle in ("spd", "diagonal"):
+        geometry = rf.Polar((6, 5), 3, middle=middle)
+        x = geometry.random_point(0)
+        y = geometry.retract(x, scale(length, geometry.random_tangent(x, 1)))
+        assert np.all(np.isfinite(y.B))
+        assert np.linalg.eigvalsh(y.B)[0] > 0
+
+
+@every
+@few
+@given(size=sizes(), seed=seeds)
+def test_transport_lands_in_the_horizontal_space(name, size, seed):
+    shape, rank = size
+    geometry = VARIANTS[name](shape, rank)
+    x = well_conditioned_point(geometry, seed)
+    xi = geometry.random_tangent(x, seed)
+    y = geometry.retract(x, scale(0.3, xi))
+    eta = geometry.transport(x, xi, y)
+    twice = geometry.to_horizontal(y, geometry.to_tangent(y, eta))
+    assert geometry.norm(y, minus(twice, eta)) <= 1e-12 * (1 + geometry.norm(y, eta))
+
+
+@every
+@few
+@given(size=sizes(), seed=seeds)
+def test_transport_to_the_same_point_is_the_identity(name, size, seed):
+    shape, rank = size
+    geometry = VARIANTS[name](shape, rank)
+    x = well_conditioned_point(geometry, seed)
+    xi = geometry.random_tangent(x, seed)
+    assert geometry.norm(x, minus(geometry.transport(x, xi, x), xi)) <= 1e-12
+
+
+@every
+@pytest.mark.parametrize("target", VARIANTS)
+def test_conversions_keep_w(name, target):
+    for shape, rank in [((9, 6), 3), ((5, 8), 5), ((4, 4), 1)]:
+        source, other = VARIANTS[name](shape, rank), VARIANTS[target](shape, rank)
+        x = source.random_point(3)
+        W = dense(source, x)
+        y = other.validate(other.convert(x, source))
+        np.testing.assert_allclose(dense(other, y), W, atol=1e-12 * np.abs(W).max())
+
+
+@every
+@few
+@given(size=sizes(largest=7), seed=seeds)
+def test_dimension_counts_the_horizontal_space(name, size, seed):
+    shape, rank = size
+    geometry = VARIANTS[name](shape, rank)
+    x = point_with(geometry, np.arange(rank, 0, -1), seed)
+    tangents = [geometry.random_tangent(x, k) for k in range(geometry.dimension + 3)]
+    flat = np.array([np.concatenate([u.ravel() for u in xi]) for xi in tangents])
+    assert np.linalg.matrix_rank(flat, tol=1e-8) == geometry.dimension
+
+
+@every
+@few
+@given(size=sizes(), seed=seeds)
+def test_the_line_is_the_linearised_curve(name, size, seed):
+    shape, rank = size
+    geometry = VARIANTS[name](shape, rank)
+    x = well_conditioned_point(geometry, seed)
+    xi = geometry.random_tangent(x, seed)
+    Ls, Rs = geometry.line(x, xi)
+
+    def along(t):
+        return sum(L * t**i for i, L in enumerate(Ls)) @ sum(R * t**j for j, R in enumerate(Rs)).T
+
+    np.testing.assert_allclose(along(0.0), dense(geometry, x), atol=1e-12 * np.abs(along(0.0)).max())
+    np.testing.assert_allclose((along(1e-5) - along(-1e-5)) / 2e-5, velocity(geometry, x, xi), atol=1e-8)
+    if geometry.straight:
+        np.testing.assert_allclose(
+            along(0.7),
+            dense(geometry, geometry.retract(x, scale(0.7, xi))),
+            atol=1e-12 * np.abs(along(0.7)).max(),
+        )
+
+
+@every
+def test_check_geometry_passes(name):
+    for shape, rank in [((8, 6), 3), ((3, 9), 3), ((5, 5), 1)]:
+        check = rf.check_geometry(VARIANTS[name](shape, rank), seed=1)
+        assert check.ok, check
+
+
+@every
+def test_zero_tangent_and_lincomb(name):
+    geometry = VARIANTS[name]((5, 4), 2)
+    x = geometry.random_point(0)
+    xi = geometry.random_tangent(x, 0)
+    assert geometry.norm(x, geometry.zero(x)) == 0
+    assert geometry.norm(x, lincomb(2.0, xi, -2.0, xi)) == 0

@@ -1,0 +1,108 @@
+"""Small dense linear algebra against SciPy and against plain definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rankfold.linalg import gram_factor, gram_in_basis, lyapunov, polar, skew, spd_exp, svd_of_product, sym
+
+ranks = st.integers(1, 8)
+seeds = st.integers(0, 2**32 - 1)
+few = settings(max_examples=40, deadline=None)
+
+
+def spd(rank, rng, condition=10.0):
+    Q = np.linalg.qr(rng.standard_normal((rank, rank)))[0]
+    return (Q * np.logspace(0, -np.log10(condition), rank)) @ Q.T
+
+
+def test_sym_and_skew_add_up():
+    A = np.random.default_rng(0).standard_normal((4, 4))
+    np.testing.assert_array_equal(sym(A), sym(A).T)
+    np.testing.assert_array_equal(skew(A), -skew(A).T)
+    np.testing.assert_allclose(sym(A) + skew(A), A)
+
+
+@few
+@given(rank=ranks, seed=seeds)
+def test_lyapunov_agrees_with_scipy(rank, seed):
+    rng = np.random.default_rng(seed)
+    A, C = spd(rank, rng), rng.standard_normal((rank, rank))
+    np.testing.assert_allclose(lyapunov(A, C), scipy.linalg.solve_sylvester(A, A, C), atol=1e-10)
+
+
+@few
+@given(rank=ranks, extra=st.integers(0, 20), seed=seeds, exponent=st.floats(0, 10))
+def test_gram_factor_is_accurate_to_the_condition_number_not_its_square(rank, extra, seed, exponent):
+    rng = np.random.default_rng(seed)
+    s = np.logspace(0, -exponent, rank)
+    U = np.linalg.qr(rng.standard_normal((rank + extra, rank)))[0]
+    Y = (U * s) @ np.linalg.qr(rng.standard_normal((rank, rank)))[0]
+    T, N, graded = gram_factor(Y)
+    np.testing.assert_allclose(
+        np.linalg.svd(T, compute_uv=False), np.linalg.svd(Y, compute_uv=False), rtol=1e-4
+    )
+    np.testing.assert_allclose(T.T @ T, Y.T @ Y, atol=1e-14 * rank)
+    np.testing.assert_allclose((Y @ N).T @ (Y @ N), np.eye(rank), atol=1e-14 * rank * 10**exponent + 1e-13)
+    np.testing.assert_allclose(
+        gram_in_basis(Y, Y, N, graded), np.eye(rank), atol=1e-14 * rank * 10**exponent + 1e-12
+    )
+
+
+def test_gram_factor_of_nothing_is_finite():
+    T, N, _ = gram_factor(np.zeros((5, 3)))
+    assert np.all(np.isfinite(N))
+    np.testing.assert_allclose(T, 0, atol=1e-150)
+
+
+@few
+@given(rank=ranks, extra=st.integers(0, 20), seed=seeds, exponent=st.floats(0, 12))
+def test_polar_factor_is_the_nearest_orthonormal_matrix(rank, extra, seed, exponent):
+    rng = np.random.default_rng(seed)
+    U, V = (np.linalg.qr(rng.standard_normal((d, rank)))[0] for d in (rank + extra, rank))
+    D = (U * np.logspace(0, -exponent, rank)) @ V.T
+    Q = polar(D)
+    np.testing.assert_allclose(Q.T @ Q, np.eye(rank), atol=1e-12)
+    np.testing.assert_allclose(Q, U @ V.T, atol=1e-14 * 10**exponent + 1e-12)
+
+
+def test_polar_factor_of_a_singular_matrix_is_still_orthonormal():
+    Q = polar(np.outer(np.arange(4.0), [1.0, 1.0]))
+    np.testing.assert_allclose(Q.T @ Q, np.eye(2), atol=1e-14)
+
+
+@few
+@given(rank=ranks, seed=seeds)
+def test_spd_exp_agrees_with_scipy(rank, seed):
+    rng = np.random.default_rng(seed)
+    B, X = spd(rank, rng), sym(rng.standard_normal((rank, rank)))
+    root = scipy.linalg.sqrtm(B).real
+    back = np.linalg.inv(root)
+    truth = root @ scipy.linalg.expm(back @ X @ back) @ root
+    if np.linalg.cond(truth) < 1e12:
+        np.testing.assert_allclose(spd_exp(B, X), truth, rtol=1e-7, atol=1e-9 * np.abs(truth).max())
+
+
+@few
+@given(rank=ranks, seed=seeds, exponent=st.floats(0, 9))
+def test_svd_of_product_agrees_with_the_dense_one(rank, seed, exponent):
+    rng = np.random.default_rng(seed)
+    L = rng.standard_normal((rank + 5, rank)) * np.logspace(0, -exponent, rank)
+    R = rng.standard_normal((rank + 2, rank))
+    U, s, V = svd_of_product(L, R)
+    np.testing.assert_allclose(s, np.linalg.svd(L @ R.T, compute_uv=False)[:rank], rtol=1e-5, atol=1e-15)
+    for Q in (U, V):
+        np.testing.assert_allclose(Q.T @ Q, np.eye(rank), atol=1e-12)
+    np.testing.assert_allclose((U * s) @ V.T, L @ R.T, atol=1e-13 * np.abs(L).max() * 10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dtype_is_kept(dtype):
+    Y = np.random.default_rng(0).standard_normal((6, 3)).astype(dtype)
+    B = Y.T @ Y
+    results = [*gram_factor(Y)[:2], polar(Y), spd_exp(B, B), lyapunov(B, B), *svd_of_product(Y, Y)]
+    assert {A.dtype for A in results} == {np.dtype(dtype)}
