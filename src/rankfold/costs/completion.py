@@ -1,0 +1,224 @@
+"""Matrix completion: the mean loss over the observed entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from rankfold.costs.arrays import like, to_numpy
+from rankfold.costs.base import Array, Cost, Evaluation
+from rankfold.costs.losses import Loss
+from rankfold.costs.observed import Duplicates, Observed
+
+
+class Completion(Cost):
+    """f(W) = (1/|Ω|) Σ w_ij ℓ(W_ij, y_ij) over the observed entries (i, j) in Ω.
+
+    The triples are checked, sorted by rows and by columns, and kept so; the arrays given are not.
+
+    Parameters
+    ----------
+    rows, cols
+        Integers, the position of each observed entry, in any order.
+    values
+        The observed entries y. Held in float32 if given so, else in float64.
+    shape
+        Numbers of rows and columns (d1, d2).
+    weights
+        Factors w >= 0 of the terms, 1 if not given. The sum is divided by |Ω| all the same, so doubling all
+        weights doubles f.
+    loss
+        "square", "logistic", "huber", "poisson" or a `Loss`.
+    duplicates
+        What to do with an entry given twice: "error", or "keep" to count each as an observation of its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> cost = Completion([0, 1, 1], [0, 0, 1], [1.0, 2.0, 4.0], (2, 2))
+    >>> L, R = np.array([[1.0], [2.0]]), np.array([[1.0], [1.0]])
+    >>> cost.evaluate(L, R).value * 3
+    4.0
+    """
+
+    def __init__(
+        self,
+        rows: ArrayLike,
+        cols: ArrayLike,
+        values: ArrayLike,
+        shape: tuple[int, int],
+        weights: ArrayLike | None = None,
+        loss: str | Loss = "square",
+        duplicates: Duplicates = "error",
+    ):
+        self.loss = Loss.named(loss) if isinstance(loss, str) else loss
+        self.loss.check_values(np.asarray(values))
+        self._set(Observed.from_triples(rows, cols, values, shape, weights, duplicates))
+
+    def _set(self, observed: Observed) -> None:
+        self.observed = observed
+        self.shape = observed.shape
+        self.quadratic = self.loss.is_square
+
+    @classmethod
+    def from_sparse(cls, matrix: Any, **options: Any) -> Completion:
+        """Take the stored entries of a SciPy sparse matrix or array; stored zeros are observations.
+
+        Examples
+        --------
+        >>> from scipy.sparse import csr_array
+        >>> Completion.from_sparse(csr_array([[1.0, 0.0], [0.0, 2.0]])).observed.size
+        2
+        """
+        triples = matrix.tocoo()
+        return cls(triples.row, triples.col, triples.data, triples.shape, **options)
+
+    @classmethod
+    def from_dense(cls, array: ArrayLike, **options: Any) -> Completion:
+        """Take the entries of a matrix that are not NaN.
+
+        Examples
+        --------
+        >>> Completion.from_dense([[1.0, float("nan")], [3.0, 4.0]]).observed.size
+        3
+        """
+        array = np.asarray(array)
+        if array.ndim != 2:
+            raise ValueError(f"array must be two-dimensional; got shape {array.shape}")
+        rows, cols = np.nonzero(~np.isnan(array))
+        return cls(rows, cols, array[rows, cols], array.shape, **options)
+
+    @classmethod
+    def from_frame(cls, frame: Any, shape: tuple[int, int] | None = None, **options: Any) -> Completion:
+        """Take a DataFrame of triples: its columns "row", "col" and "value", or else its first three.
+
+        Rows and columns are integers from 0; `shape` is what holds them all if it is not given. (For a table
+        with holes, use `from_dense(frame.to_numpy())`.)
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"row": [0, 1, 1], "col": [0, 0, 1], "value": [1.0, 2.0, 4.0]})
+        >>> Completion.from_frame(frame).shape
+        (2, 2)
+        """
+        names = ["row", "col", "value"]
+        if not set(names) <= set(frame.columns):
+            names = list(frame.columns[:3])
+        if len(names) < 3:
+            raise ValueError(f"frame must have columns row, col and value; got {list(frame.columns)}")
+        rows, cols, values = (frame[name].to_numpy() for name in names)
+        if shape is None and len(frame):
+            shape = int(rows.max()) + 1, int(cols.max()) + 1
+        return cls(rows, cols, values, shape or (1, 1), **options)
+
+    def astype(self, dtype: DTypeLike) -> Completion:
+        """Return the same cost with its data held in another precision; positions are shared, not copied."""
+        other = object.__new__(type(self))
+        other.loss = self.loss
+        other._set(self.observed.astype(dtype))
+        return other
+
+    def evaluate(self, L: Array, R: Array) -> Evaluation:
+        """Value and partial derivatives at L Rᵀ; exact sums in float64 also for float32 factors."""
+        from rankfold.kernels import sweeps
+        from rankfold.kernels.pool import run
+
+        A, B = self._factors((L,), (R,))
+        rows, columns = self.observed.by_row, self.observed.by_column
+        kernel = sweeps.evaluation(A.shape[1], self.loss.kernel_key, self.observed.weighted)
+        chunks = rows.chunks + columns.chunks
+        sums, f_L, f_R = np.empty(chunks), np.empty_like(A), np.empty_like(B)
+        run(
+            kernel, chunks, 2 * self.observed.size * A.shape[1], *rows.arrays, *columns.arrays,
+            A, B, self.loss.parameter, 1 / self.observed.size, sums, f_L, f_R,
+        )  # fmt: skip
+        return Evaluation(float(sums[: rows.chunks].sum()) / self.observed.size, *like(L, f_L, f_R))
+
+    def value(self, L: Array, R: Array) -> float:
+        """Value alone, in half the time of `evaluate`."""
+        from rankfold.kernels import sweeps
+        from rankfold.kernels.pool import run
+
+        A, B = self._factors((L,), (R,))
+        rows = self.observed.by_row
+        kernel = sweeps.value(A.shape[1], self.loss.kernel_key, self.observed.weighted)
+        sums = np.empty(rows.chunks)
+        work = self.observed.size * A.shape[1]
+        run(kernel, rows.chunks, work, *rows.arrays, A, B, self.loss.parameter, sums)
+        return float(sums.sum()) / self.observed.size
+
+    def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
+        """Change of `f_L` and `f_R` along (dL, dR): Ṡ R + S dR and Ṡᵀ L + Sᵀ dL."""
+        from rankfold.kernels import sweeps
+        from rankfold.kernels.pool import run
+
+        A, dA, B, dB = self._factors((L, dL), (R, dR))
+        rows, columns = self.observed.by_row, self.observed.by_column
+        kernel = sweeps.derivative(A.shape[1], self.loss.kernel_key, self.observed.weighted)
+        df_L, df_R = np.empty_like(A), np.empty_like(B)
+        run(
+            kernel, rows.chunks + columns.chunks, 4 * self.observed.size * A.shape[1], *rows.arrays,
+            *columns.arrays, A, B, dA, dB, self.loss.parameter, 1 / self.observed.size, df_L, df_R,
+        )  # fmt: skip
+        df_L, df_R = like(L, df_L, df_R)
+        return df_L, df_R
+
+    def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
+        """Coefficients, constant first, of t ↦ f((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ), for up to three of each.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> cost = Completion([0], [0], [1.0], (1, 1))
+        >>> one = np.ones((1, 1))
+        >>> cost.polynomial([one, one], [one]).tolist()  # ((1 + t) 1 - 1)²
+        [0.0, 0.0, 1.0]
+        """
+        from rankfold.kernels import sweeps
+        from rankfold.kernels.pool import run
+
+        if not self.quadratic:
+            return super().polynomial(Ls, Rs)
+        if not (1 <= len(Ls) <= 3 and 1 <= len(Rs) <= 3):
+            raise ValueError(
+                f"polynomial takes one to three terms of each factor; got {len(Ls)} and {len(Rs)}"
+            )
+        factors = self._factors(Ls, Rs)
+        As, Bs = factors[: len(Ls)], factors[len(Ls) :]
+        rank, rows = As[0].shape[1], self.observed.by_row
+        kernel = sweeps.polynomial(rank, len(As), len(Bs), self.observed.weighted)
+        sums = np.empty((rows.chunks, 9))
+        work = self.observed.size * rank * len(As) * len(Bs)
+        run(kernel, rows.chunks, work, *rows.arrays, np.stack(As, axis=1), np.stack(Bs, axis=1), sums)
+        coefficients: NDArray[np.float64] = (
+            sums.sum(axis=0)[: 2 * (len(As) + len(Bs)) - 3] / self.observed.size
+        )
+        return coefficients
+
+    def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
+        """Return the dominant rank-r SVD (U, s, V) of the zero-filled data, times d1 d2 / |Ω|."""
+        raise NotImplementedError
+
+    @property
+    def value_at_zero(self) -> float:
+        """Value at W = 0: for the square loss, the (weighted) mean square of the data."""
+        data = self.observed.by_row.data.astype(np.float64)
+        losses, _, _ = self.loss(np.zeros(len(data)), data[:, 0])
+        return float(np.mean(losses * data[:, 1] if self.observed.weighted else losses))
+
+    def _factors(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> list[NDArray[Any]]:
+        """Factors as NumPy arrays, checked against the shape of W."""
+        arrays = to_numpy(*Ls, *Rs)
+        rank = arrays[0].shape[-1] if arrays[0].ndim == 2 else -1
+        for k, array in enumerate(arrays):
+            name, size = ("L", self.shape[0]) if k < len(Ls) else ("R", self.shape[1])
+            if array.shape != (size, rank) or rank < 1:
+                raise ValueError(
+                    f"{name} must have shape ({size}, r) with one r >= 1 for all factors of a "
+                    f"{self.shape[0]}x{self.shape[1]} matrix; got {', '.join(str(a.shape) for a in arrays)}"
+                )
+        return arrays

@@ -1,0 +1,112 @@
+"""Losses of one entry: how far W_ij is from its datum."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold.kernels import formulas
+
+Scalar = Callable[[float, float], float]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A smooth function ℓ(w, y) of an entry w = W_ij and its datum y.
+
+    `formula(w, y, parameter)` gives (ℓ, ∂ℓ/∂w, ∂²ℓ/∂w²). It is compiled by numba for the kernels, so it
+    should use plain arithmetic and NumPy functions; it should work on arrays too.
+
+    The built-in ones are named: "square", (w-y)²; "logistic", for y in {0, 1}, log(1+exp(w)) - yw; "poisson",
+    for counts y, exp(w) - yw; and "huber", (w-y)² as far as |w-y| <= 1 and its tangent beyond, which
+    `Loss.huber(delta)` gives with another limit than 1.
+
+    Examples
+    --------
+    >>> value, first, second = Loss.named("square")(3.0, 1.0)
+    >>> value, first, second
+    (4.0, 4.0, 2.0)
+    """
+
+    formula: Callable[[Any, Any, float], tuple[Any, Any, Any]]
+    parameter: float = 0.0
+
+    def __call__(self, w: Any, y: Any) -> tuple[Any, Any, Any]:
+        """Value, first and second derivative in w, entry by entry."""
+        triple: tuple[Any, Any, Any] = self.formula(w, y, self.parameter)
+        return triple
+
+    @staticmethod
+    def named(name: str) -> Loss:
+        """Return the built-in loss of that name."""
+        names = {formula.__name__: formula for formula in formulas.BUILT_IN}
+        if name not in names:
+            raise ValueError(f"loss must be one of {', '.join(map(repr, names))} or a Loss; got {name!r}")
+        return Loss(names[name], 1.0 if name == "huber" else 0.0)
+
+    @staticmethod
+    def huber(delta: float) -> Loss:
+        """(w-y)² as far as |w-y| <= delta, and its tangent beyond: outliers pull no harder than delta."""
+        if not (np.isfinite(delta) and delta > 0):
+            raise ValueError(f"delta must be positive and finite; got {delta!r}")
+        return Loss(formulas.huber, float(delta))
+
+    @staticmethod
+    def from_functions(value: Scalar, first: Scalar, second: Scalar) -> Loss:
+        """Build a loss from three scalar functions of (w, y) that numba can compile.
+
+        Examples
+        --------
+        >>> import math
+        >>> quartic = Loss.from_functions(
+        ...     lambda w, y: (w - y) ** 4, lambda w, y: 4 * (w - y) ** 3, lambda w, y: 12 * (w - y) ** 2
+        ... )
+        >>> quartic(2.0, 1.0)
+        (1.0, 4.0, 12.0)
+        """
+        from numba.extending import register_jitable
+
+        value, first, second = register_jitable(value), register_jitable(first), register_jitable(second)
+
+        def formula(w: Any, y: Any, _: float) -> tuple[Any, Any, Any]:
+            return value(w, y), first(w, y), second(w, y)
+
+        return Loss(formula)
+
+    @property
+    def is_square(self) -> bool:
+        """Whether this is (w-y)², the loss that makes a cost quadratic in W."""
+        return self.formula is formulas.square
+
+    @property
+    def kernel_key(self) -> Any:
+        """What the kernels know this loss by: a number if it is built in, a compiled function if not."""
+        if self.formula in formulas.BUILT_IN:
+            return formulas.BUILT_IN.index(self.formula)
+        return _compiled(self.formula)
+
+    def check_values(self, values: NDArray[Any]) -> None:
+        """Raise ValueError at the first datum this loss is not made for."""
+        if self.formula is formulas.logistic:
+            wrong, want = (values != 0) & (values != 1), "0 or 1 (map -1 and 1 by (y + 1) / 2)"
+        elif self.formula is formulas.poisson:
+            wrong, want = values < 0, "counts, zero or more"
+        else:
+            return
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise ValueError(
+                f"values[{at}] is {values[at]}, but the {self.formula.__name__} loss wants {want}"
+            )
+
+
+@functools.cache
+def _compiled(formula: Any) -> Any:
+    from numba import njit
+
+    return njit(formula, error_model="numpy")

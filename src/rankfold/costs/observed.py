@@ -1,0 +1,221 @@
+"""The observed set Ω: positions and data, held once by rows and once by columns, and checked when built."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+Duplicates = Literal["error", "keep"]
+# Chunks are what threads share out. They depend on the data alone, so that no result depends on the threads.
+MAX_CHUNKS, CHUNK_ENTRIES = 128, 2048
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Entries sorted by row and, within a row, by column (or the other way round).
+
+    Row i has the entries p from `indptr[i]` to `indptr[i + 1]`, at columns `indices[p]`, with `data[p]` the
+    value, or value and weight. `bounds` cuts the rows into chunks of about as many entries each.
+    """
+
+    indptr: NDArray[np.uint64]
+    indices: NDArray[np.unsignedinteger[Any]]
+    data: NDArray[Any]
+    bounds: NDArray[np.uint64]
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """The arrays in the order in which kernels take them."""
+        return self.bounds, self.indptr, self.indices, self.data
+
+    @property
+    def chunks(self) -> int:
+        """Number of chunks."""
+        return self.bounds.size - 1
+
+    @property
+    def keys(self) -> NDArray[np.unsignedinteger[Any]]:
+        """Row of each entry."""
+        rows = np.arange(self.indptr.size - 1, dtype=self.indices.dtype)
+        return np.repeat(rows, (self.indptr[1:] - self.indptr[:-1]).view(np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Ω with its data, sorted both ways; build it with `Observed.from_triples`."""
+
+    shape: tuple[int, int]
+    by_row: Side
+    by_column: Side
+
+    @staticmethod
+    def from_triples(
+        rows: ArrayLike,
+        cols: ArrayLike,
+        values: ArrayLike,
+        shape: tuple[int, int],
+        weights: ArrayLike | None = None,
+        duplicates: Duplicates = "error",
+    ) -> Observed:
+        """Check the triples, and sort them both ways."""
+        shape = check_shape(shape)
+        rows, cols, data = _check_triples(rows, cols, values, weights, shape)
+        observed = _sort(rows, cols, data, shape)
+        _check_duplicates(observed, rows, cols, duplicates)
+        _warn_if_empty(observed)
+        return observed
+
+    @property
+    def size(self) -> int:
+        """|Ω|, the number of observed entries."""
+        return self.by_row.indices.size
+
+    @property
+    def weighted(self) -> bool:
+        """Whether entries carry weights."""
+        return bool(self.by_row.data.shape[1] == 2)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the values held."""
+        return self.by_row.data.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(array.nbytes for side in (self.by_row, self.by_column) for array in side.arrays)
+
+    def astype(self, dtype: DTypeLike) -> Observed:
+        """Return the same set with values of another type; positions are shared."""
+        sides = (
+            replace(side, data=side.data.astype(dtype, copy=False)) for side in (self.by_row, self.by_column)
+        )
+        return Observed(self.shape, *sides)
+
+
+def check_shape(shape: Any) -> tuple[int, int]:
+    """Shape as two positive integers."""
+    try:
+        d1, d2 = (int(d) for d in shape)
+        whole = (d1, d2) == tuple(shape)
+    except (TypeError, ValueError):
+        whole, d1, d2 = False, 0, 0
+    if not whole or min(d1, d2) < 1:
+        raise ValueError(f"shape must be two positive integers (rows, columns); got {shape!r}")
+    return d1, d2
+
+
+def _check_triples(
+    rows: Any, cols: Any, values: Any, weights: Any, shape: tuple[int, int]
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    rows, cols = _check_indices("rows", rows, shape[0]), _check_indices("cols", cols, shape[1])
+    values = _check_numbers("values", values)
+    dtype = values.dtype
+    columns = {"rows": rows, "cols": cols, "values": values}
+    if weights is not None:
+        columns["weights"] = _check_numbers("weights", weights).astype(dtype, copy=False)
+    lengths = {name: column.size for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise ValueError(f"rows, cols and values must have one length: {told}")
+    if not values.size:
+        raise ValueError("values is empty: give at least one observed entry")
+    if weights is None:
+        return rows, cols, values
+    if columns["weights"].min() < 0:
+        at = int(np.argmax(columns["weights"] < 0))
+        raise ValueError(f"weights[{at}] is {columns['weights'][at]}; weights must be zero or more")
+    # value and weight travel through the sort as one number of twice the size
+    pairs = np.stack([values, columns["weights"]], axis=1)
+    return rows, cols, pairs.view(np.result_type(dtype, np.complex64))[:, 0]
+
+
+def _check_indices(name: str, indices: Any, size: int) -> NDArray[Any]:
+    indices = np.asarray(indices)
+    if indices.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional; got shape {indices.shape}")
+    if indices.dtype.kind not in "iu" and indices.size:
+        raise TypeError(f"{name} must be integers; got {indices.dtype} (map labels to 0, 1, ... first)")
+    if indices.size and (indices.min() < 0 or indices.max() >= size):
+        at = int(np.argmax((indices < 0) | (indices >= size)))
+        raise ValueError(
+            f"{name}[{at}] is {indices[at]}, out of range: must be from 0 to {size - 1} for this shape"
+        )
+    return np.ascontiguousarray(indices)
+
+
+def _check_numbers(name: str, numbers: Any) -> NDArray[Any]:
+    numbers = np.asarray(numbers)
+    if numbers.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional; got shape {numbers.shape}")
+    if numbers.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be real numbers; got {numbers.dtype}")
+    if numbers.dtype != np.float32:
+        numbers = numbers.astype(np.float64, copy=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspicious = not np.isfinite(numbers.sum())  # one pass, no memory; a sum may also overflow
+    if suspicious and not np.isfinite(numbers).all():
+        at = int(np.argmin(np.isfinite(numbers)))
+        raise ValueError(f"{name}[{at}] is {numbers[at]}; all must be finite: leave unknown entries out")
+    return np.ascontiguousarray(numbers)
+
+
+def _sort(rows: NDArray[Any], cols: NDArray[Any], data: NDArray[Any], shape: tuple[int, int]) -> Observed:
+    from rankfold.kernels.sorting import sort
+
+    index = np.uint32 if max(shape) <= 2**32 else np.uint64
+    side = _side(*sort(rows, cols, data, shape[0], index))
+    side = _side(*sort(side.indices, side.keys, _packed(side), shape[1], index))
+    by_column = side
+    by_row = _side(*sort(side.indices, side.keys, _packed(side), shape[0], index))
+    return Observed(shape, by_row, by_column)
+
+
+def _packed(side: Side) -> NDArray[Any]:
+    """One number per entry: the value, or value and weight as a complex number."""
+    data = side.data
+    return data[:, 0] if data.shape[1] == 1 else data.view(np.result_type(data.dtype, np.complex64))[:, 0]
+
+
+def _side(indptr: NDArray[np.uint64], indices: NDArray[Any], packed: NDArray[Any]) -> Side:
+    real = packed.view(packed.real.dtype).reshape(packed.size, -1)
+    chunks = min(MAX_CHUNKS, 1 + packed.size // CHUNK_ENTRIES)
+    cuts = np.searchsorted(indptr, np.linspace(0, packed.size, chunks + 1)[1:-1])
+    bounds = np.concatenate([[0], cuts, [indptr.size - 1]]).astype(np.uint64)
+    return Side(indptr, indices, real, bounds)
+
+
+def _check_duplicates(observed: Observed, rows: Any, cols: Any, duplicates: Duplicates) -> None:
+    from rankfold.kernels.sorting import first_tie, settle_ties
+
+    if duplicates not in ("error", "keep"):
+        raise ValueError(f"duplicates must be 'error' or 'keep'; got {duplicates!r}")
+    side = observed.by_row
+    tie = first_tie(side.bounds, side.indptr, side.indices)
+    if tie < 0:
+        return
+    if duplicates == "keep":
+        for side in (observed.by_row, observed.by_column):
+            settle_ties(side.indptr, side.indices, side.data)
+        return
+    i, j = int(np.searchsorted(side.indptr, tie, side="right")) - 1, int(side.indices[tie])
+    first, second = np.flatnonzero((rows == i) & (cols == j))[:2]
+    raise ValueError(
+        f"entry ({i}, {j}) is given more than once, at positions {first} and {second} of rows and cols: "
+        "merge repeated entries, or pass duplicates='keep' to count each as an observation of its own"
+    )
+
+
+def _warn_if_empty(observed: Observed) -> None:
+    for name, side in (("row", observed.by_row), ("column", observed.by_column)):
+        empty = int(np.count_nonzero(side.indptr[1:] == side.indptr[:-1]))
+        if empty:
+            warnings.warn(
+                f"{empty} of {side.indptr.size - 1} {name}s have no observed entry: nothing determines them",
+                UserWarning,
+                stacklevel=4,
+            )

@@ -1,0 +1,126 @@
+"""Putting triples in order: a stable counting sort in two parallel steps, each friendly to the cache.
+
+Step one splits the entries into at most `BUCKETS` ranges of keys; step two sorts each range by itself, small
+enough to stay in cache. Sorting by row, then by column, then by row again leaves both orders completely
+sorted, so that nothing depends on the order in which the triples came (but for ties, which `settle_ties`
+orders by value).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankfold.kernels.pool import run
+from rankfold.kernels.registers import take_next
+
+BUCKETS = 512
+PIECES = 32  # of the input, each split by one thread
+
+UInts = NDArray[np.unsignedinteger[Any]]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _count(counter, edges, keys, shift, counts):  # type: ignore[no-untyped-def]
+    while True:
+        c = take_next(counter)
+        if c >= edges.size - 1:
+            break
+        for p in range(edges[c], edges[c + 1]):
+            counts[c, np.uint64(keys[p]) >> shift] += 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _split(counter, edges, keys, others, data, shift, heads, keys_out, others_out, data_out):  # type: ignore[no-untyped-def]
+    while True:
+        c = take_next(counter)
+        if c >= edges.size - 1:
+            break
+        head = heads[c]
+        for p in range(edges[c], edges[c + 1]):
+            bucket = np.uint64(keys[p]) >> shift
+            q = head[bucket]
+            head[bucket] = q + np.uint64(1)
+            keys_out[q] = keys[p]
+            others_out[q] = others[p]
+            data_out[q] = data[p]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _sort_buckets(counter, edges, keys, others, data, shift, indptr, others_out, data_out):  # type: ignore[no-untyped-def]
+    width = 1 << np.int64(shift)
+    head = np.empty(width, np.uint64)
+    while True:
+        b = take_next(counter)
+        if b >= edges.size - 1:
+            break
+        first = np.uint64(b) << shift
+        size = min(width, indptr.size - 1 - np.int64(first))
+        head[:] = 0
+        for p in range(edges[b], edges[b + 1]):
+            head[np.uint64(keys[p]) - first] += np.uint64(1)
+        start = edges[b]
+        for k in range(size):
+            count = head[k]
+            head[k] = start
+            start += count
+            indptr[np.int64(first) + k + 1] = start
+        for p in range(edges[b], edges[b + 1]):
+            key = np.uint64(keys[p]) - first
+            q = head[key]
+            head[key] = q + np.uint64(1)
+            others_out[q] = others[p]
+            data_out[q] = data[p]
+
+
+def sort(keys: Any, others: Any, data: Any, size: int, index: Any) -> tuple[NDArray[np.uint64], Any, Any]:
+    """Order entries by key, 0 <= key < size, keeping the order of equal keys.
+
+    Return `indptr` (where each key starts), and `others` (as integers of type `index`) and `data`, ordered.
+    """
+    n = keys.size
+    shift = np.uint64(max(0, int(size - 1).bit_length() - BUCKETS.bit_length() + 1))
+    buckets = ((size - 1) >> int(shift)) + 1
+    edges = np.linspace(0, n, PIECES + 1).astype(np.uint64)
+    counts = np.zeros((PIECES, buckets), np.uint64)
+    run(_count, PIECES, n, edges, keys, shift, counts)
+    ends = np.cumsum(counts.T.ravel(), dtype=np.uint64)
+    heads = (ends - counts.T.ravel()).reshape(buckets, PIECES).T.copy()
+    split = np.empty(n, index), np.empty(n, index), np.empty(n, data.dtype)
+    run(_split, PIECES, n, edges, keys, others, data, shift, heads, *split)
+    starts = np.concatenate([np.zeros(1, np.uint64), ends[PIECES - 1 :: PIECES]])
+    indptr = np.zeros(size + 1, np.uint64)
+    others_out, data_out = np.empty(n, index), np.empty(n, data.dtype)
+    run(_sort_buckets, buckets, n, starts, *split, shift, indptr, others_out, data_out)
+    return indptr, others_out, data_out
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _find_ties(counter, bounds, indptr, indices, first):  # type: ignore[no-untyped-def]
+    while True:
+        c = take_next(counter)
+        if c >= bounds.size - 1:
+            break
+        first[c] = -1
+        for i in range(bounds[c], bounds[c + 1]):
+            for p in range(indptr[i] + np.uint64(1), indptr[i + np.uint64(1)]):
+                if indices[p] == indices[p - np.uint64(1)] and first[c] < 0:
+                    first[c] = p
+
+
+def first_tie(bounds: UInts, indptr: UInts, indices: UInts) -> int:
+    """Position of the first entry equal to the one before it in its row, or -1."""
+    first = np.empty(bounds.size - 1, np.int64)
+    run(_find_ties, bounds.size - 1, indices.size, bounds, indptr, indices, first)
+    found = first[first >= 0]
+    return int(found[0]) if found.size else -1
+
+
+def settle_ties(indptr: UInts, indices: UInts, data: NDArray[Any]) -> None:
+    """Order the data of repeated entries by value, in place: their order in the input must not matter."""
+    keys = np.repeat(np.arange(indptr.size - 1), (indptr[1:] - indptr[:-1]).view(np.int64))
+    order = np.lexsort((*data.T[::-1], indices, keys))
+    data[:] = data[order]

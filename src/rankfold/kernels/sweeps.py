@@ -1,0 +1,242 @@
+"""The passes over the observed set: value, gradient, derivative along a direction, line polynomial, product.
+
+A pass over rows takes entry after entry of a row i: gather R_j, combine it with L_i, accumulate. The pass
+over columns is the same code with the roles exchanged; it recomputes residuals, which is cheaper than storing
+and permuting them. `rank`, `loss` and `weighted` are constants of each compiled kernel.
+
+Every kernel takes chunks from `counter`: chunk c of one side is its rows `bounds[c]` to `bounds[c + 1]`. A
+side is `bounds`, `indptr`, `indices`, `data` with data[p] = (value,) or (value, weight); all integers
+unsigned, for numba would otherwise test every index for being negative.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload, register_jitable
+
+from rankfold.kernels import formulas
+from rankfold.kernels.registers import axpy, load, multiply_add, prefetch, store, take_next, total, zero
+
+Kernel = Callable[..., None]
+# entries between asking for a row and using it: 10 to 24 measure alike
+AHEAD = np.uint64(12)
+ONE = np.uint64(1)
+
+_formulas = tuple(register_jitable(formula) for formula in formulas.BUILT_IN)
+
+
+def _entry(loss: Any, w: float, y: float, parameter: float) -> formulas.Triple:
+    """(ℓ, ℓ', ℓ'') of one entry, for a loss that is a number of a built-in one or a compiled function."""
+    raise NotImplementedError  # only its compiled form, below, is ever called
+
+
+@overload(_entry, prefer_literal=True)
+def _compiled_entry(loss, w, y, parameter):  # type: ignore[no-untyped-def]  # numba compares signatures
+    if isinstance(loss, types.Dispatcher):
+        return lambda loss, w, y, parameter: loss(w, y, parameter)
+    if not isinstance(loss, types.IntegerLiteral):
+        return None  # so that numba reports what is wrong with the literal's formula
+    formula = _formulas[loss.literal_value]
+    return lambda loss, w, y, parameter: formula(w, y, parameter)
+
+
+def _compile(kernel: Kernel, loss: Any = formulas.SQUARE) -> Any:
+    # A user's loss is a different object in each process: its kernels could never be found in the cache.
+    return njit(kernel, nogil=True, error_model="numpy", cache=isinstance(loss, int))
+
+
+@functools.cache
+def evaluation(rank: int, loss: Any, weighted: bool) -> Any:
+    """Kernel for the sum of the losses by chunk of rows, `f_L` and `f_R`."""
+
+    def kernel(  # type: ignore[no-untyped-def]
+        counter, bounds1, indptr1, indices1, data1, bounds2, indptr2, indices2, data2,
+        L, R, parameter, scale, sums, f_L, f_R,
+    ):  # fmt: skip
+        while True:
+            c = take_next(counter)
+            if c >= bounds1.size + bounds2.size - 2:
+                break
+            if c < bounds1.size - 1:
+                bounds, indptr, indices, data, A, B, f_A = bounds1[c:], indptr1, indices1, data1, L, R, f_L
+            else:
+                bounds, indptr, indices, data = bounds2[c - bounds1.size + 1 :], indptr2, indices2, data2
+                A, B, f_A = R, L, f_R
+            last = np.uint64(indices.size - 1)
+            sum_ = 0.0
+            for i in range(bounds[0], bounds[1]):
+                a = load(A, i, rank)
+                gradient = zero(a)
+                for p in range(indptr[i], indptr[i + ONE]):
+                    prefetch(B, np.uint64(indices[min(p + AHEAD, last)]), rank)
+                    b = load(B, np.uint64(indices[p]), rank)
+                    w = np.float64(total(multiply_add(a, b, zero(a))))
+                    value, first, _ = _entry(loss, w, np.float64(data[p, 0]), parameter)
+                    if weighted:
+                        value *= data[p, 1]
+                        first *= data[p, 1]
+                    sum_ += value
+                    gradient = axpy(scale * first, b, gradient)
+                store(f_A, i, gradient)
+            sums[c] = sum_
+
+    return _compile(kernel, loss)
+
+
+@functools.cache
+def value(rank: int, loss: Any, weighted: bool) -> Any:
+    """Kernel for the sum of the losses by chunk of rows."""
+
+    def kernel(counter, bounds, indptr, indices, data, L, R, parameter, sums):  # type: ignore[no-untyped-def]
+        last = np.uint64(indices.size - 1)
+        while True:
+            c = take_next(counter)
+            if c >= bounds.size - 1:
+                break
+            sum_ = 0.0
+            for i in range(bounds[c], bounds[c + 1]):
+                a = load(L, i, rank)
+                for p in range(indptr[i], indptr[i + ONE]):
+                    prefetch(R, np.uint64(indices[min(p + AHEAD, last)]), rank)
+                    b = load(R, np.uint64(indices[p]), rank)
+                    w = np.float64(total(multiply_add(a, b, zero(a))))
+                    value, _, _ = _entry(loss, w, np.float64(data[p, 0]), parameter)
+                    sum_ += value * data[p, 1] if weighted else value
+            sums[c] = sum_
+
+    return _compile(kernel, loss)
+
+
+@functools.cache
+def derivative(rank: int, loss: Any, weighted: bool) -> Any:
+    """Kernel for `df_L` and `df_R` along (dL, dR)."""
+
+    def kernel(  # type: ignore[no-untyped-def]
+        counter, bounds1, indptr1, indices1, data1, bounds2, indptr2, indices2, data2,
+        L, R, dL, dR, parameter, scale, df_L, df_R,
+    ):  # fmt: skip
+        while True:
+            c = take_next(counter)
+            if c >= bounds1.size + bounds2.size - 2:
+                break
+            if c < bounds1.size - 1:
+                bounds, indptr, indices, data = bounds1[c:], indptr1, indices1, data1
+                A, B, dA, dB, df_A = L, R, dL, dR, df_L
+            else:
+                bounds, indptr, indices, data = bounds2[c - bounds1.size + 1 :], indptr2, indices2, data2
+                A, B, dA, dB, df_A = R, L, dR, dL, df_R
+            last = np.uint64(indices.size - 1)
+            for i in range(bounds[0], bounds[1]):
+                a = load(A, i, rank)
+                da = load(dA, i, rank)
+                change = zero(a)
+                for p in range(indptr[i], indptr[i + ONE]):
+                    ahead = np.uint64(indices[min(p + AHEAD, last)])
+                    prefetch(B, ahead, rank)
+                    prefetch(dB, ahead, rank)
+                    j = np.uint64(indices[p])
+                    b = load(B, j, rank)
+                    db = load(dB, j, rank)
+                    w = np.float64(total(multiply_add(a, b, zero(a))))
+                    dw = np.float64(total(multiply_add(a, db, multiply_add(da, b, zero(a)))))
+                    _, first, second = _entry(loss, w, np.float64(data[p, 0]), parameter)
+                    weight = scale * data[p, 1] if weighted else scale
+                    change = axpy(weight * first, db, axpy(weight * second * dw, b, change))
+                store(df_A, i, change)
+
+    return _compile(kernel, loss)
+
+
+@functools.cache
+def polynomial(rank: int, terms1: int, terms2: int, weighted: bool) -> Any:
+    """Kernel for the coefficients of t ↦ Σ ((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ - W*)² on Ω, by chunk of rows.
+
+    Ls and Rs have `terms1` and `terms2` members, one to three, stacked by row: shape (d, terms, rank).
+    """
+    degree, width = terms1 + terms2 - 2, terms2 * rank
+
+    def kernel(counter, bounds, indptr, indices, data, Ls, Rs, sums):  # type: ignore[no-untyped-def]
+        last = np.uint64(indices.size - 1)
+        m1, m2 = np.uint64(terms1), np.uint64(terms2)
+        while True:
+            c = take_next(counter)
+            if c >= bounds.size - 1:
+                break
+            s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = s8 = 0.0
+            for i in range(bounds[c], bounds[c + 1]):
+                a0 = load(Ls, i * m1, rank)
+                a1 = load(Ls, i * m1 + ONE, rank) if terms1 > 1 else zero(a0)
+                a2 = load(Ls, i * m1 + ONE + ONE, rank) if terms1 > 2 else zero(a0)
+                for p in range(indptr[i], indptr[i + ONE]):
+                    prefetch(Rs, np.uint64(indices[min(p + AHEAD, last)]), width)
+                    j = np.uint64(indices[p]) * m2
+                    b0 = load(Rs, j, rank)
+                    w0 = multiply_add(a0, b0, zero(a0))
+                    w1 = multiply_add(a1, b0, zero(a0)) if terms1 > 1 else zero(a0)
+                    w2 = multiply_add(a2, b0, zero(a0)) if terms1 > 2 else zero(a0)
+                    w3 = zero(a0)
+                    w4 = zero(a0)
+                    if terms2 > 1:
+                        b1 = load(Rs, j + ONE, rank)
+                        w1 = multiply_add(a0, b1, w1)
+                        w2 = multiply_add(a1, b1, w2) if terms1 > 1 else w2
+                        w3 = multiply_add(a2, b1, w3) if terms1 > 2 else w3
+                    if terms2 > 2:
+                        b2 = load(Rs, j + ONE + ONE, rank)
+                        w2 = multiply_add(a0, b2, w2)
+                        w3 = multiply_add(a1, b2, w3) if terms1 > 1 else w3
+                        w4 = multiply_add(a2, b2, w4) if terms1 > 2 else w4
+                    weight = np.float64(data[p, 1]) if weighted else 1.0
+                    e0 = np.float64(total(w0)) - data[p, 0]
+                    s0 += weight * e0 * e0
+                    if degree > 0:
+                        e1 = np.float64(total(w1))
+                        s1 += weight * 2.0 * e0 * e1
+                        s2 += weight * e1 * e1
+                    if degree > 1:
+                        e2 = np.float64(total(w2))
+                        s2 += weight * 2.0 * e0 * e2
+                        s3 += weight * 2.0 * e1 * e2
+                        s4 += weight * e2 * e2
+                    if degree > 2:
+                        e3 = np.float64(total(w3))
+                        s3 += weight * 2.0 * e0 * e3
+                        s4 += weight * 2.0 * e1 * e3
+                        s5 += weight * 2.0 * e2 * e3
+                        s6 += weight * e3 * e3
+                    if degree > 3:
+                        e4 = np.float64(total(w4))
+                        s4 += weight * 2.0 * e0 * e4
+                        s5 += weight * 2.0 * e1 * e4
+                        s6 += weight * 2.0 * e2 * e4
+                        s7 += weight * 2.0 * e3 * e4
+                        s8 += weight * e4 * e4
+            for k, s in enumerate((s0, s1, s2, s3, s4, s5, s6, s7, s8)):
+                sums[c, k] = s
+
+    return _compile(kernel)
+
+
+@functools.cache
+def product(width: int) -> Any:
+    """Kernel for Y = S X with S the values on Ω (or Sᵀ X: the other side) and X of `width` columns."""
+
+    def kernel(counter, bounds, indptr, indices, data, X, Y):  # type: ignore[no-untyped-def]
+        last = np.uint64(indices.size - 1)
+        while True:
+            c = take_next(counter)
+            if c >= bounds.size - 1:
+                break
+            for i in range(bounds[c], bounds[c + 1]):
+                y = zero(load(Y, i, width))
+                for p in range(indptr[i], indptr[i + ONE]):
+                    prefetch(X, np.uint64(indices[min(p + AHEAD, last)]), width)
+                    y = axpy(data[p], load(X, np.uint64(indices[p]), width), y)
+                store(Y, i, y)
+
+    return _compile(kernel)
