@@ -1,0 +1,107 @@
+"""Observed entries as three parallel arrays, and their split into a training and a test part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Labels = NDArray[Any]
+AnyTriples = TypeVar("AnyTriples", bound="Triples")
+
+
+@dataclass(frozen=True, eq=False)
+class Triples:
+    """Observed entries of a matrix: entry k is `values[k]` at (`rows[k]`, `cols[k]`).
+
+    Attributes
+    ----------
+    rows, cols : arrays of int32 (int64 where the shape needs it)
+        Positions, counted from 0.
+    values : array of float64
+    shape : (int, int)
+        Shape of the whole matrix.
+    row_labels, col_labels : array or None
+        `row_labels[i]` is what the file calls row i; None where the file holds positions already.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> names = np.array(["ann", "bob"])
+    >>> triples = Triples(np.array([0, 1]), np.array([1, 0]), np.array([5.0, 3.0]), (2, 2), names)
+    >>> len(triples), triples.row_labels[triples.rows].tolist()
+    (2, ['ann', 'bob'])
+    """
+
+    rows: NDArray[np.integer]
+    cols: NDArray[np.integer]
+    values: NDArray[np.float64]
+    shape: tuple[int, int]
+    row_labels: Labels | None = None
+    col_labels: Labels | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self.rows) == len(self.cols) == len(self.values):
+            raise ValueError(
+                f"rows, cols and values must be equally long, "
+                f"got {len(self.rows)}, {len(self.cols)} and {len(self.values)}"
+            )
+        for name, labels, size in zip(
+            ("row_labels", "col_labels"), (self.row_labels, self.col_labels), self.shape, strict=True
+        ):
+            if labels is not None and len(labels) != size:
+                raise ValueError(f"{name} holds {len(labels)} labels for a side of length {size}")
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def index_dtype(shape: tuple[int, int]) -> type[np.int32] | type[np.int64]:
+    """Return the smallest of int32 and int64 that can index both sides."""
+    return np.int32 if max(shape) - 1 <= np.iinfo(np.int32).max else np.int64
+
+
+def holdout_mask(count: int, test: float = 0.2, seed: int | np.random.Generator = 0) -> NDArray[np.bool_]:
+    """Mark round(test·count) of `count` entries, chosen at random, as held out.
+
+    Examples
+    --------
+    >>> holdout_mask(10, test=0.3).sum()
+    np.int64(3)
+    """
+    if not 0 <= test <= 1:
+        raise ValueError(f"test must be a fraction between 0 and 1, got {test}")
+    mask = np.zeros(count, dtype=bool)
+    # the first entries of one permutation train, the last ones test: the split that published
+    # figures on rating data use, so that they can be compared with
+    mask[np.random.default_rng(seed).permutation(count)[count - round(test * count) :]] = True
+    return mask
+
+
+def split(
+    triples: AnyTriples, test: float = 0.2, seed: int | np.random.Generator = 0
+) -> tuple[AnyTriples, AnyTriples]:
+    """Split by entry into (train, test); shape, labels and the order of the entries are kept.
+
+    Parameters
+    ----------
+    triples : Triples or CompletionInstance
+    test : float
+        The fraction of the entries that goes into the test part.
+    seed : int or numpy.random.Generator
+
+    Examples
+    --------
+    >>> from rankfold.data import random_completion, split
+    >>> train, test = split(random_completion((30, 20), 2, 3, seed=0), test=0.25)
+    >>> len(train), len(test)
+    (216, 72)
+    """
+    held_out = holdout_mask(len(triples), test, seed)
+    return _select(triples, ~held_out), _select(triples, held_out)
+
+
+def _select(triples: AnyTriples, mask: NDArray[np.bool_]) -> AnyTriples:
+    return replace(triples, rows=triples.rows[mask], cols=triples.cols[mask], values=triples.values[mask])

@@ -1,0 +1,47 @@
+import numpy as np
+import pytest
+
+from rankfold.data import Triples, holdout_mask, random_completion, split
+
+
+def labelled(count=50):
+    rng = np.random.default_rng(0)
+    names = np.array([f"u{i}" for i in range(7)])
+    return Triples(rng.integers(7, size=count), rng.integers(5, size=count), rng.random(count), (7, 5), names)
+
+
+@pytest.mark.parametrize("triples", [labelled(), random_completion((20, 10), 2, 3, seed=0)])
+@pytest.mark.parametrize("fraction", [0.0, 0.2, 0.33, 1.0])
+def test_the_parts_are_the_whole_in_its_order(triples, fraction):
+    train, test = split(triples, fraction, seed=3)
+    mask = holdout_mask(len(triples), fraction, seed=3)
+    assert len(test) == round(fraction * len(triples))
+    for part, chosen in ((train, ~mask), (test, mask)):
+        assert type(part) is type(triples)
+        assert part.shape == triples.shape
+        assert part.row_labels is triples.row_labels
+        for name in ("rows", "cols", "values"):
+            assert (getattr(part, name) == getattr(triples, name)[chosen]).all()
+
+
+def test_the_split_is_the_published_one():
+    train = np.sort(np.random.default_rng(0).permutation(1000)[:800])
+    assert (np.flatnonzero(~holdout_mask(1000, 0.2, seed=0)) == train).all()
+
+
+def test_seeds_differ():
+    assert (holdout_mask(100, 0.5, 1) != holdout_mask(100, 0.5, 2)).any()
+
+
+@pytest.mark.parametrize("fraction", [-0.1, 1.5, float("nan")])
+def test_a_fraction_is_a_fraction(fraction):
+    with pytest.raises(ValueError, match="test must be a fraction between 0 and 1"):
+        split(labelled(), fraction)
+
+
+def test_arrays_that_disagree_are_refused():
+    one = np.zeros(1)
+    with pytest.raises(ValueError, match="equally long, got 1, 2 and 1"):
+        Triples(one, np.zeros(2), one, (1, 1))
+    with pytest.raises(ValueError, match="col_labels holds 2 labels for a side of length 1"):
+        Triples(one, one, one, (1, 1), col_labels=np.array(["a", "b"]))
