@@ -1,6 +1,15 @@
-"""Getting data in: synthetic completion problems, and splits by entry."""
+"""Getting data in and out: files of triples, synthetic completion problems, and splits by entry."""
 
+from rankfold.data.files import read_triples, write_triples
 from rankfold.data.synthetic import CompletionInstance, random_completion
 from rankfold.data.triples import Triples, holdout_mask, split
 
-__all__ = ["CompletionInstance", "Triples", "holdout_mask", "random_completion", "split"]
+__all__ = [
+    "CompletionInstance",
+    "Triples",
+    "holdout_mask",
+    "random_completion",
+    "read_triples",
+    "split",
+    "write_triples",
+]

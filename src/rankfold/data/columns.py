@@ -1,0 +1,206 @@
+"""The three columns of a file, gathered batch by batch into the arrays of a `Triples`.
+
+Each column takes pyarrow arrays as they come and keeps what the result needs of them: codes and distinct
+labels, positions, or values. Memory stays near the size of the result however large the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold.data.triples import Labels
+
+Columns = Sequence[str | int]  # of row, column and value: names or positions
+ROLES = ("row", "column", "value")
+# text that int() and str() carry there and back unchanged: "007" is not 7, and stays a string
+CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
+
+
+MERGE = 1 << 18  # labels kept apart per batch before they are merged
+
+
+class BadEntryError(ValueError):
+    """Entry `position` (from 0, of this column) cannot be used; `problem` completes 'column x ...'."""
+
+    def __init__(self, position: int, problem: str) -> None:
+        super().__init__(f"entry {position} {problem}")
+        self.position, self.problem = position, problem
+
+
+class GrowingArray:
+    """An array that is appended to in place: there is never a second copy of it."""
+
+    def __init__(self, dtype: type[Any]) -> None:
+        self.array = np.empty(0, dtype)
+        self.count = 0
+
+    def append(self, part: NDArray[Any]) -> None:
+        """Add the elements of `part` at the end."""
+        end = self.count + len(part)
+        if end > len(self.array):
+            self.array.resize(end + end // 8, refcheck=False)
+        self.array[self.count : end] = part
+        self.count = end
+
+    def finish(self) -> NDArray[Any]:
+        """Return the elements, without room for more."""
+        self.array.resize(self.count, refcheck=False)
+        return self.array
+
+
+class ValueColumn:
+    """Numbers, all finite."""
+
+    def __init__(self) -> None:
+        self.values = GrowingArray(np.float64)
+
+    def add(self, batch: Any) -> None:
+        """Take a pyarrow array of numbers."""
+        part = batch.cast("float64", safe=False).to_numpy(zero_copy_only=False)  # null becomes NaN
+        _refuse(self.values.count, ~np.isfinite(part), "is empty, NaN or infinite")
+        self.values.append(part)
+
+    def finish(self) -> NDArray[np.float64]:
+        """Return all values."""
+        return self.values.finish()
+
+
+class IndexColumn:
+    """Positions, counted from `base`; `size` is the length of that side where it is known."""
+
+    def __init__(self, size: int | None, base: int = 0) -> None:
+        self.size, self.base = size, base
+        self.positions = GrowingArray(np.int32)
+        self.largest = -1
+
+    def add(self, batch: Any) -> None:
+        """Take a pyarrow array of integers."""
+        if batch.null_count:
+            _refuse(self.positions.count, batch.is_null().to_numpy(zero_copy_only=False), "is empty")
+        part = batch.cast("int64").to_numpy() - self.base
+        largest = int(part.max(initial=-1))
+        if part.min(initial=0) < 0 or not self.holds(largest):
+            bad = (part < 0) | (part >= self.size) if self.size is not None else part < 0
+            _refuse(self.positions.count, bad, self.out_of_range)
+        self.largest = max(self.largest, largest)
+        if largest > np.iinfo(self.positions.array.dtype).max:
+            self.positions.array = self.positions.array.astype(np.int64)
+        self.positions.append(part)
+
+    def holds(self, position: int) -> bool:
+        """Tell whether the side is known to be too short for a position counted from 0."""
+        return self.size is None or position < self.size
+
+    @property
+    def out_of_range(self) -> str:
+        """The problem of an index that is no position, as the file counts."""
+        last = f" and {self.size - 1 + self.base}" if self.size is not None else ""
+        return f"is not between {self.base}{last}" if last else f"is below {self.base}"
+
+    def finish(self) -> tuple[NDArray[np.integer], int, None]:
+        """Return the positions counted from 0, the length of the side, and no labels."""
+        size = self.largest + 1 if self.size is None else self.size
+        return self.positions.finish(), size, None
+
+
+class LabelColumn:
+    """Labels, numbered in sorted order, so that the result does not depend on the order of the lines."""
+
+    def __init__(self, text: bool) -> None:
+        self.text = text  # from a text file: trim blanks, and take integers where all labels are integers
+        self.codes = GrowingArray(np.int32)  # places in `labels`
+        self.labels: Any = None  # all labels of `codes`, in order of appearance
+        self.pending: list[Any] = []  # batches whose labels are not in `labels` yet
+
+    def add(self, batch: Any) -> None:
+        """Take a pyarrow array of integers or strings, or of either dictionary-encoded."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not pa.types.is_dictionary(batch.type):
+            batch = batch.dictionary_encode()
+        if self.text:
+            trimmed = pc.utf8_trim_whitespace(batch.dictionary)
+            batch = pa.DictionaryArray.from_arrays(batch.indices, trimmed)
+        before = self.codes.count + sum(map(len, self.pending))
+        if batch.null_count:
+            _refuse(before, batch.is_null().to_numpy(zero_copy_only=False), "is empty")
+        if not pa.types.is_integer(batch.dictionary.type) and pc.index(batch.dictionary, "").as_py() >= 0:
+            labels = batch.dictionary.to_numpy(zero_copy_only=False)
+            _refuse(before, labels[batch.indices.to_numpy()] == "", "is empty")
+        self.pending.append(batch)
+        # as many new labels as known ones: merging costs a constant per label in all
+        if sum(len(part.dictionary) for part in self.pending) > max(MERGE, len(self.labels or ())):
+            self._merge()
+
+    def _merge(self) -> None:
+        import pyarrow as pa
+
+        if self.labels is not None:  # first, so that the codes given so far stay valid
+            no_codes = pa.array([], self.pending[0].indices.type)
+            self.pending.insert(0, pa.DictionaryArray.from_arrays(no_codes, self.labels))
+        merged = pa.chunked_array(self.pending).unify_dictionaries()
+        self.pending.clear()
+        self.labels = merged.chunk(0).dictionary
+        for part in merged.chunks:
+            self.codes.append(part.indices.to_numpy())
+
+    def finish(self) -> tuple[NDArray[np.integer], int, Labels]:
+        """Return the number of each entry's label, how many labels there are, and the labels."""
+        if self.pending:
+            self._merge()
+        codes = self.codes.finish()
+        parts = [codes[start : start + MERGE] for start in range(0, len(codes), MERGE)]  # indexing copies
+        found = np.zeros(len(self.labels), dtype=bool)  # categories of a data frame may have no entry
+        for part in parts:
+            found[part] = True
+        # trimmed labels may occur twice
+        labels, numbers = np.unique(_label_array(self.labels, self.text)[found], return_inverse=True)
+        number = np.zeros(len(found), dtype=np.int32)
+        number[found] = numbers
+        for part in parts:
+            part[:] = number[part]
+        return codes, len(labels), labels
+
+
+Gather = tuple[LabelColumn | IndexColumn, LabelColumn | IndexColumn, ValueColumn]
+
+
+def place_columns(columns: Columns, names: Sequence[str], named: bool, file: str) -> tuple[int, ...]:
+    """Return the positions of the three columns, given by name or by position."""
+    if len(columns) != 3:
+        raise ValueError(f"columns must name three columns (row, column, value), got {columns!r}")
+    places = []
+    for column in columns:
+        place = (
+            column if isinstance(column, int) else names.index(column) if column in names and named else -1
+        )
+        if not 0 <= place < len(names):
+            there = ", ".join(map(repr, names)) if named else f"{len(names)} columns and no header"
+            raise ValueError(f"{file}: there is no column {column!r}; there are: {there}")
+        places.append(place)
+    if len(set(places)) < 3:
+        raise ValueError(f"columns must name three different columns, got {columns!r}")
+    return tuple(places)
+
+
+def _label_array(dictionary: Any, text: bool) -> Labels:
+    """Return the labels as a NumPy array of int64 or of str."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if text and pc.all(pc.match_substring_regex(dictionary, CANONICAL_INTEGER)).as_py():
+        dictionary = dictionary.cast("int64")
+    if pa.types.is_integer(dictionary.type):
+        return np.asarray(dictionary.cast("int64").to_numpy())
+    return dictionary.to_numpy(zero_copy_only=False).astype(np.str_)  # type: ignore[no-any-return]
+
+
+def _refuse(count: int, bad: NDArray[np.bool_], problem: str) -> None:
+    """Raise for the first bad entry of a batch that follows `count` entries, if there is one."""
+    if bad.any():
+        raise BadEntryError(count + int(bad.argmax()), problem)
