@@ -89,9 +89,25 @@ def test_numbering_is_sorted_whatever_the_order_of_lines():
 
 @pytest.mark.parametrize(
     ("text", "labels"),
-    [("7,x,1\n007,x,1\n", ["007", "7"]), (" 7 ,x,1\n7,x,1\n", [7]), ("7,x,1\n1e3,x,1\n", ["1e3", "7"])],
+    [
+        ("7,x,1\n007,x,1\n", ["007", "7"]),
+        (" 7 ,x,1\n7,x,1\n", [7]),
+        ("7,x,1\n1e3,x,1\n", ["1e3", "7"]),
+        ("-0,x,1\n0,x,-0\n", [0]),
+        ("99999999999999999999,x,1\n", ["99999999999999999999"]),
+        ("1000000000000000000,x,1\n", [10**18]),
+        ("+7,x,1\n7,x,1\n", ["+7", "7"]),
+        ("1,x,1\nNA,x,1\n", ["1", "NA"]),
+        ("-07,x,1e-05\n", ["-07"]),
+        ("7,x,1e-05\n8,x,1E+05\n", [7, 8]),
+        ("0,x,0\n10,x,1.05\n", [0, 10]),
+    ],
 )
-def test_labels_are_integers_only_if_nothing_is_lost(text, labels):
+@pytest.mark.parametrize("block", [1, 1 << 20])
+@pytest.mark.parametrize("other", ["x", "5"])
+def test_labels_are_integers_only_if_nothing_is_lost(monkeypatch, text, labels, block, other):
+    monkeypatch.setattr(text_module, "BLOCK", block)
+    text = text.replace("x", other)
     triples = read_triples(io.BytesIO(text.encode()))
     assert triples.row_labels.tolist() == labels
 

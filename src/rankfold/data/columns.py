@@ -6,6 +6,7 @@ labels, positions, or values. Memory stays near the size of the result however l
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,10 +17,8 @@ from rankfold.data.triples import Labels
 
 Columns = Sequence[str | int]  # of row, column and value: names or positions
 ROLES = ("row", "column", "value")
-# text that int() and str() carry there and back unchanged: "007" is not 7, and stays a string
-CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
-
-
+# "007" is not 7: its zeros would be lost, so it stays a string
+CANONICAL_INTEGER = r"^-?(0|[1-9][0-9]*)$"
 MERGE = 1 << 18  # labels kept apart per batch before they are merged
 
 
@@ -92,14 +91,15 @@ class IndexColumn:
         self.positions.append(part)
 
     def holds(self, position: int) -> bool:
-        """Tell whether the side is known to be too short for a position counted from 0."""
+        """Tell whether the side is long enough for a position counted from 0, as far as is known."""
         return self.size is None or position < self.size
 
     @property
     def out_of_range(self) -> str:
         """The problem of an index that is no position, as the file counts."""
-        last = f" and {self.size - 1 + self.base}" if self.size is not None else ""
-        return f"is not between {self.base}{last}" if last else f"is below {self.base}"
+        if self.size is None:
+            return f"is below {self.base}"
+        return f"is not between {self.base} and {self.size - 1 + self.base}"
 
     def finish(self) -> tuple[NDArray[np.integer], int, None]:
         """Return the positions counted from 0, the length of the side, and no labels."""
@@ -115,6 +115,7 @@ class LabelColumn:
         self.codes = GrowingArray(np.int32)  # places in `labels`
         self.labels: Any = None  # all labels of `codes`, in order of appearance
         self.pending: list[Any] = []  # batches whose labels are not in `labels` yet
+        self.strings = False  # whether `labels` must be strings: integers so far can become strings
 
     def add(self, batch: Any) -> None:
         """Take a pyarrow array of integers or strings, or of either dictionary-encoded."""
@@ -123,7 +124,8 @@ class LabelColumn:
 
         if not pa.types.is_dictionary(batch.type):
             batch = batch.dictionary_encode()
-        if self.text:
+        if self.text and not pa.types.is_integer(batch.dictionary.type):
+            self._become_strings()
             trimmed = pc.utf8_trim_whitespace(batch.dictionary)
             batch = pa.DictionaryArray.from_arrays(batch.indices, trimmed)
         before = self.codes.count + sum(map(len, self.pending))
@@ -136,6 +138,13 @@ class LabelColumn:
         # as many new labels as known ones: merging costs a constant per label in all
         if sum(len(part.dictionary) for part in self.pending) > max(MERGE, len(self.labels or ())):
             self._merge()
+
+    def _become_strings(self) -> None:
+        if self.pending and not self.strings:
+            self._merge()
+        if self.labels is not None:
+            self.labels = self.labels.cast("string")
+        self.strings = True
 
     def _merge(self) -> None:
         import pyarrow as pa
@@ -159,7 +168,7 @@ class LabelColumn:
         for part in parts:
             found[part] = True
         # trimmed labels may occur twice
-        labels, numbers = np.unique(_label_array(self.labels, self.text)[found], return_inverse=True)
+        labels, numbers = np.unique(_label_array(self.labels, self.strings)[found], return_inverse=True)
         number = np.zeros(len(found), dtype=np.int32)
         number[found] = numbers
         for part in parts:
@@ -188,16 +197,17 @@ def place_columns(columns: Columns, names: Sequence[str], named: bool, file: str
     return tuple(places)
 
 
-def _label_array(dictionary: Any, text: bool) -> Labels:
+def _label_array(labels: Any, from_text: bool) -> Labels:
     """Return the labels as a NumPy array of int64 or of str."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if text and pc.all(pc.match_substring_regex(dictionary, CANONICAL_INTEGER)).as_py():
-        dictionary = dictionary.cast("int64")
-    if pa.types.is_integer(dictionary.type):
-        return np.asarray(dictionary.cast("int64").to_numpy())
-    return dictionary.to_numpy(zero_copy_only=False).astype(np.str_)  # type: ignore[no-any-return]
+    if from_text and pc.all(pc.match_substring_regex(labels, CANONICAL_INTEGER)).as_py():
+        with contextlib.suppress(pa.ArrowInvalid):  # beyond 64 bits: they stay strings
+            labels = labels.cast("int64")
+    if pa.types.is_integer(labels.type):
+        return np.asarray(labels.cast("int64").to_numpy())
+    return labels.to_numpy(zero_copy_only=False).astype(np.str_)  # type: ignore[no-any-return]
 
 
 def _refuse(count: int, bad: NDArray[np.bool_], problem: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import math
@@ -9,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
+
+import numpy as np
 
 from rankfold.data.columns import ROLES, Columns, Gather, IndexColumn, LabelColumn, ValueColumn, place_columns
 
@@ -112,32 +115,54 @@ def _blocks(stream: BinaryIO, first: bytes) -> Iterator[bytes]:
 
 def _parse(block: bytes, layout: Layout, gather: Gather) -> None:
     import pyarrow as pa
-    from pyarrow import csv as pa_csv
 
     if block.isspace():
         return  # pyarrow takes blank lines for an error where there is nothing else
+    table = None
+    labels = [column for column in gather if isinstance(column, LabelColumn)]
+    if not any(column.strings for column in labels) and not _may_hide_text(block):
+        # integers are read much faster than strings; one label that is none means strings from here on
+        with contextlib.suppress(pa.ArrowInvalid):
+            table = _table(block, layout, gather, pa.int64())
+    if table is None:
+        table = _table(block, layout, gather, pa.dictionary(pa.int32(), pa.string()))
+    for name, column in zip(table.column_names, gather, strict=True):
+        for chunk in table[name].chunks:
+            column.add(chunk)
+
+
+def _may_hide_text(block: bytes) -> bool:
+    """Tell whether some number may be written with zeros in front, which are lost when read as an integer.
+
+    Dates or times in other columns give false alarms, which cost time only.
+    """
+    byte = np.frombuffer(block, dtype=np.uint8)
+    digit = (byte - ord("0")) < 10  # unsigned: what comes before "0" wraps around to large numbers
+    padded = (byte[1:-1] == ord("0")) & digit[2:] & ~digit[:-2] & (byte[:-2] != ord("."))
+    sign = np.flatnonzero(padded)  # what precedes the zero: of an exponent, as in 1e-05, if e precedes it
+    in_exponent = (byte[sign - 1] | 0x20 == ord("e")) & ((byte[sign] == ord("-")) | (byte[sign] == ord("+")))
+    at_start = block[:1] == b"0" and block[1:2].isdigit()
+    return at_start or not bool(in_exponent.all())
+
+
+def _table(block: bytes, layout: Layout, gather: Gather, label_type: Any) -> Any:
+    """Return the three columns as a pyarrow table."""
+    import pyarrow as pa
+    from pyarrow import csv as pa_csv
+
     names = [str(k) for k in range(len(layout.names))]
     chosen = [names[place] for place in layout.places]
-    table = pa_csv.read_csv(
+    types = {LabelColumn: label_type, IndexColumn: pa.int64(), ValueColumn: pa.float64()}
+    return pa_csv.read_csv(
         pa.BufferReader(block),
         read_options=pa_csv.ReadOptions(column_names=names),
         parse_options=pa_csv.ParseOptions(delimiter=layout.separator),
         convert_options=pa_csv.ConvertOptions(
             include_columns=chosen,
-            column_types={name: _arrow_type(column) for name, column in zip(chosen, gather, strict=True)},
+            column_types={name: types[type(column)] for name, column in zip(chosen, gather, strict=True)},
+            null_values=[""],  # a label may well be called NA
         ),
     )
-    for name, column in zip(chosen, gather, strict=True):
-        for chunk in table[name].chunks:
-            column.add(chunk)
-
-
-def _arrow_type(column: ValueColumn | IndexColumn | LabelColumn) -> Any:
-    import pyarrow as pa
-
-    if isinstance(column, LabelColumn):
-        return pa.dictionary(pa.int32(), pa.string())
-    return pa.int64() if isinstance(column, IndexColumn) else pa.float64()
 
 
 def _explain(
