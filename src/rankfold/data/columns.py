@@ -185,9 +185,7 @@ def place_columns(columns: Columns, names: Sequence[str], named: bool, file: str
         raise ValueError(f"columns must name three columns (row, column, value), got {columns!r}")
     places = []
     for column in columns:
-        place = (
-            column if isinstance(column, int) else names.index(column) if column in names and named else -1
-        )
+        place = column if isinstance(column, int) else _find(column, names if named else ())
         if not 0 <= place < len(names):
             there = ", ".join(map(repr, names)) if named else f"{len(names)} columns and no header"
             raise ValueError(f"{file}: there is no column {column!r}; there are: {there}")
@@ -195,6 +193,10 @@ def place_columns(columns: Columns, names: Sequence[str], named: bool, file: str
     if len(set(places)) < 3:
         raise ValueError(f"columns must name three different columns, got {columns!r}")
     return tuple(places)
+
+
+def _find(name: str, names: Sequence[str]) -> int:
+    return names.index(name) if name in names else -1
 
 
 def _label_array(labels: Any, from_text: bool) -> Labels:
