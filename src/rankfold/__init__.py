@@ -9,34 +9,61 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rankfold import data, stopping
+    from rankfold.checkpoint import Checkpoint, CheckpointError
     from rankfold.checks import check_geometry, check_gradient, check_hessian, check_retraction
+    from rankfold.costs import Completion, Cost, Loss
+    from rankfold.driver import minimize
     from rankfold.geometry import Embedded, FullRank, Geometry, Polar, SubspaceProjection
     from rankfold.problem import Problem
+    from rankfold.result import Progress, Result
+    from rankfold.solvers import ConjugateGradient, GradientDescent, TrustRegion
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "checkpoint": ("Checkpoint", "CheckpointError"),
     "checks": ("check_geometry", "check_gradient", "check_hessian", "check_retraction"),
+    "costs": ("Completion", "Cost", "Loss"),
+    "driver": ("minimize",),
     "geometry": ("Embedded", "FullRank", "Geometry", "Polar", "SubspaceProjection"),
     "problem": ("Problem",),
+    "result": ("Progress", "Result"),
+    "solvers": ("ConjugateGradient", "GradientDescent", "TrustRegion"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = ("data", "stopping")
 
 __all__ = [
+    "Checkpoint",
+    "CheckpointError",
+    "Completion",
+    "ConjugateGradient",
+    "Cost",
     "Embedded",
     "FullRank",
     "Geometry",
+    "GradientDescent",
+    "Loss",
     "Polar",
     "Problem",
+    "Progress",
+    "Result",
     "SubspaceProjection",
+    "TrustRegion",
     "check_geometry",
     "check_gradient",
     "check_hessian",
     "check_retraction",
+    "data",
+    "minimize",
+    "stopping",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"rankfold.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'rankfold' has no attribute {name!r}")
     value = getattr(import_module(f"rankfold.{_HOME_OF[name]}"), name)
@@ -45,4 +72,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME_OF])
+    return sorted([*globals(), *_HOME_OF, *_MODULES])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib import import_module
 from math import isfinite
 from time import perf_counter
 from typing import Any
@@ -15,7 +14,7 @@ from rankfold.display import Show, display
 from rankfold.geometry.base import Geometry, Point
 from rankfold.problem import Counts, Problem
 from rankfold.result import Best, Progress, Result
-from rankfold.solvers.base import Method
+from rankfold.solvers import Method, by_name
 from rankfold.stopping import AnyOf, Iterations, Rule, Stop, ValueBelow
 from rankfold.trace import Row, Trace
 
@@ -70,10 +69,10 @@ def minimize(
 
     Examples
     --------
-    >>> import rankfold as rf  # doctest: +SKIP
-    >>> cost = rf.Completion([0, 0, 1, 2], [0, 1, 1, 0], [1.0, 2.0, 4.0, 2.0], (3, 2))  # doctest: +SKIP
-    >>> problem = rf.Problem(cost, rf.FullRank(cost.shape, rank=1))  # doctest: +SKIP
-    >>> rf.minimize(problem, rf.GradientDescent()).converged  # doctest: +SKIP
+    >>> import rankfold as rf
+    >>> cost = rf.Completion([0, 0, 1, 2], [0, 1, 1, 0], [1.0, 2.0, 4.0, 2.0], (3, 2))
+    >>> problem = rf.Problem(cost, rf.FullRank(cost.shape, rank=1))
+    >>> rf.minimize(problem, rf.GradientDescent()).converged
     True
     """
     began = perf_counter()
@@ -94,7 +93,7 @@ def minimize(
 
 def resolve(solver: Method[Any] | str) -> Method[Any]:
     """Return `solver`, or the one of that name."""
-    method = import_module("rankfold.solvers").by_name(solver) if isinstance(solver, str) else solver
+    method = by_name(solver) if isinstance(solver, str) else solver
     if isinstance(method, type) or not hasattr(method, "step"):
         raise TypeError(f"solver must be a method, such as rankfold.TrustRegion(), or a name, not {method!r}")
     return method

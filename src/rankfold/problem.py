@@ -98,20 +98,13 @@ class Here:
         df_L, df_R = cost.derivative(L, R, *geometry.tangent_factors(self.x, xi))
         return geometry.hessian(self.x, xi, f_L, f_R, df_L, df_R)
 
+    @property
+    def noise(self) -> float:
+        """How far rounding alone may change the value: what is smaller is no decrease."""
+        rounding = float(np.finfo(np.float64).eps)
+        return rounding * (abs(self.value) + rounding * abs(self.problem.cost.value_at_zero))
+
     def polynomial(self, xi: Tangent) -> NDArray[np.float64]:
         """Coefficients, constant first, of the cost along the linearised curve x + t xi (section 6.1)."""
         self.problem.counts.polynomials += 1
         return self.problem.cost.polynomial(*self.problem.geometry.line(self.x, xi))
-
-
-def minimiser(coefficients: NDArray[np.float64]) -> float:
-    """Return the positive t at which the polynomial (constant first) is least; 0 if it nowhere decreases."""
-    slopes = np.polynomial.polynomial.polyder(coefficients)
-    scale = float(np.max(np.abs(slopes), initial=0.0))
-    if scale == 0.0 or not np.isfinite(scale):
-        return 0.0
-    roots = np.polynomial.polynomial.polyroots(np.trim_zeros(slopes / scale, "b"))
-    # Rounding splits a double root into a complex pair: the real part is then as good a candidate.
-    candidates: NDArray[np.float64] = np.concatenate([[0.0], roots.real[roots.real > 0]])
-    values = np.polynomial.polynomial.polyval(candidates, coefficients)
-    return float(candidates[np.argmin(values)])

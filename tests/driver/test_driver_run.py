@@ -243,11 +243,10 @@ def test_result_says_what_happened():
     assert repr(minimize(make_problem(), Script((0.0,)))).startswith("Result(converged: value 0 <= 1e-10 × ")
 
 
-def test_names_are_looked_up_among_the_solvers(monkeypatch):
-    import rankfold.solvers as solvers
-
-    monkeypatch.setattr(solvers, "by_name", lambda name: {"ball": HeavyBall()}[name], raising=False)
-    assert minimize(make_problem(), "ball", max_iterations=1).iterations == 1
+def test_solvers_have_names():
+    assert resolve("tr") == rf.TrustRegion()
+    with pytest.raises(ValueError, match="solver must be one of 'auto', .* not 'newton'"):
+        resolve("newton")
 
 
 def test_the_driver_costs_little():

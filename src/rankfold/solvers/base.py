@@ -7,7 +7,7 @@ from math import nan
 from typing import Any, Protocol, TypeVar
 
 from rankfold.geometry.base import Point
-from rankfold.problem import Problem
+from rankfold.problem import Here, Problem
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,31 @@ class Report:
     radius: float = nan
     rho: float = nan
     note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Located:
+    """The part of a state that every solver has: where it is, how it came there, and why it cannot go on."""
+
+    here: Here
+    report: Report = Report()
+    stalled: str = ""
+    stationary: bool = False
+
+    @property
+    def x(self) -> Point:
+        """The point."""
+        return self.here.x
+
+    @property
+    def value(self) -> float:
+        """The cost at the point."""
+        return self.here.value
+
+    @property
+    def gradient_norm(self) -> float:
+        """The norm of the gradient there."""
+        return self.here.gradient_norm
 
 
 class State(Protocol):

@@ -1,0 +1,37 @@
+"""How we move: methods with `init` and `step`, driven by `rankfold.minimize`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rankfold.solvers.base import Located, Method, Report, State
+from rankfold.solvers.conjugate_gradient import ConjugateGradient
+from rankfold.solvers.gradient_descent import GradientDescent
+from rankfold.solvers.trust_region import TrustRegion
+
+__all__ = [
+    "ConjugateGradient",
+    "GradientDescent",
+    "Located",
+    "Method",
+    "Report",
+    "State",
+    "TrustRegion",
+    "by_name",
+]
+
+_NAMES = {"auto": ConjugateGradient, "cg": ConjugateGradient, "gd": GradientDescent, "tr": TrustRegion}
+
+
+def by_name(name: str) -> Method[Any]:
+    """Return the method of that name, with its defaults.
+
+    Examples
+    --------
+    >>> by_name("tr")
+    TrustRegion(theta=1.0, kappa=0.1, max_inner=100, initial_radius=None, preconditioner=None)
+    """
+    if name not in _NAMES:
+        raise ValueError(f"solver must be one of {', '.join(map(repr, _NAMES))} or a method, not {name!r}")
+    method: Method[Any] = _NAMES[name]()
+    return method

@@ -1,0 +1,121 @@
+"""Nonlinear conjugate gradients on a geometry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rankfold.geometry.base import Point, Tangent, lincomb, scale
+from rankfold.problem import Here, Problem
+from rankfold.solvers.base import Located, Report
+from rankfold.solvers.line_search import Step, armijo, exact, first_step, wolfe
+
+_RULES = ("PR+", "HS", "DY")
+# Powell's restart: gradients that are this far from orthogonal say that conjugacy is lost.
+_POWELL = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConjugateGradientState(Located):
+    """Where it is, the direction to go next with the slope along it, and the last step's factor."""
+
+    direction: Tangent
+    slope: float
+    steepest: bool
+    t: float
+
+
+@dataclass(frozen=True)
+class ConjugateGradient:
+    """Conjugate gradients, with exact steps where the cost is quadratic in W and the retraction straight.
+
+    On `FullRank` with the preconditioned metric this is the workhorse for quadratic costs. On other
+    geometries a quadratic cost is searched from the minimiser of the linearised line, by backtracking; other
+    costs are searched to the strong Wolfe conditions.
+
+    Parameters
+    ----------
+    beta
+        `"PR+"` (Polak and Ribière, cut at 0), `"HS"` (Hestenes and Stiefel, cut at 0) or `"DY"` (Dai, Yuan).
+    decrease, curvature
+        The factors of the Armijo and Wolfe conditions; 1e-4 and 0.1 are Nocedal and Wright's (2006) for
+        conjugate gradients.
+
+    Examples
+    --------
+    >>> import rankfold as rf
+    >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
+    >>> cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    >>> problem = rf.Problem(cost, rf.FullRank(cost.shape, rank=2, metric="preconditioned"))
+    >>> rf.minimize(problem, rf.ConjugateGradient(), tolerance=1e-20).converged
+    True
+    """
+
+    beta: str = "PR+"
+    decrease: float = 1e-4
+    curvature: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.beta not in _RULES:
+            raise ValueError(f"beta must be one of {', '.join(_RULES)}, not {self.beta!r}")
+
+    def init(self, problem: Problem, x0: Point) -> ConjugateGradientState:
+        """Start at x0, down the gradient."""
+        return _downhill(problem.at(x0), t=0.0, report=Report())
+
+    def step(self, problem: Problem, state: ConjugateGradientState) -> ConjugateGradientState:
+        """Go along the direction, and make the next one conjugate to it."""
+        taken = self._line_search(state)
+        if taken is not None:
+            length = taken.t * problem.geometry.norm(state.x, state.direction)
+            return self._conjugate(state, taken, Report(step=length, backtracks=taken.backtracks))
+        if not state.steepest:
+            return _downhill(state.here, state.t, Report(step=0.0, note="restart"))
+        reason = "no step along the negative gradient lowers the value by more than rounding"
+        return replace(state, report=Report(step=0.0), stalled=reason, stationary=True)
+
+    def _line_search(self, state: ConjugateGradientState) -> Step | None:
+        here, direction, slope = state.here, state.direction, state.slope
+        if here.problem.cost.quadratic:
+            if here.problem.geometry.straight:
+                return exact(here, direction)
+            return armijo(here, direction, slope, first_step(here, direction, slope), self.decrease)
+        guess = state.t or first_step(here, direction, slope)
+        return wolfe(here, direction, slope, guess, self.decrease, self.curvature)
+
+    def _conjugate(
+        self, state: ConjugateGradientState, taken: Step, report: Report
+    ) -> ConjugateGradientState:
+        geometry, x, here = state.here.problem.geometry, state.x, taken.here
+        g = here.gradient
+        carried = geometry.transport(x, state.direction, here.x)
+        overlap = geometry.inner(here.x, g, geometry.transport(x, state.here.gradient, here.x))
+        along, squared = geometry.inner(here.x, g, carried), here.gradient_norm**2
+        beta = self._beta(squared, overlap, along, state)
+        slope = -squared + beta * along
+        # Lost conjugacy, or a direction that hardly goes down: forget the past.
+        if abs(overlap) > _POWELL * squared or not slope < -0.1 * squared:
+            return _downhill(here, taken.t, report)
+        direction = lincomb(-1.0, g, beta, carried)
+        return ConjugateGradientState(
+            here=here, direction=direction, slope=slope, steepest=False, t=taken.t, report=report
+        )
+
+    def _beta(self, squared: float, overlap: float, along: float, state: ConjugateGradientState) -> float:
+        """Return β from ⟨g₊, g₊⟩, ⟨g₊, T g⟩ and ⟨g₊, T d⟩, with ⟨T g, T d⟩ taken as ⟨g, d⟩."""
+        if self.beta == "PR+":
+            return max(0.0, (squared - overlap) / state.gradient_norm**2)
+        difference = along - state.slope
+        if difference <= 0:
+            return 0.0
+        return max(0.0, (squared - (overlap if self.beta == "HS" else 0.0)) / difference)
+
+
+def _downhill(here: Here, t: float, report: Report) -> ConjugateGradientState:
+    return ConjugateGradientState(
+        here=here,
+        direction=scale(-1.0, here.gradient),
+        slope=-(here.gradient_norm**2),
+        steepest=True,
+        t=t,
+        report=report,
+    )

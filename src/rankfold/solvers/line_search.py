@@ -1,0 +1,137 @@
+"""How far to go along a direction."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold.geometry.base import Tangent, scale
+from rankfold.problem import Here
+
+_MAX_TRIALS = 50
+
+
+class Step(NamedTuple):
+    """A step along a direction: its factor t, where it leads, and how many trials were refused before."""
+
+    t: float
+    here: Here
+    backtracks: int
+
+
+def moved(here: Here, direction: Tangent, t: float) -> Here:
+    """Return the problem as seen from R(t ξ)."""
+    return here.problem.at(here.problem.geometry.retract(here.x, scale(t, direction)))
+
+
+def exact(here: Here, direction: Tangent) -> Step | None:
+    """Go to the global minimum on the line; None if rounding would hide the decrease.
+
+    For a cost that is quadratic in W and a geometry whose retraction is straight: the value is then a
+    polynomial in t, known from one pass over the data.
+    """
+    coefficients = here.polynomial(direction)
+    t = minimiser(coefficients)
+    change = np.polynomial.polynomial.polyval(t, [0.0, *coefficients[1:]])
+    return Step(t, moved(here, direction, t), 0) if change < -here.noise else None
+
+
+def armijo(here: Here, direction: Tangent, slope: float, t: float, decrease: float) -> Step | None:
+    """Halve t until f(R(t ξ)) ≤ f + decrease · t · slope (Nocedal and Wright 2006, Procedure 3.1).
+
+    None if no step gets there: what is left to gain is then within rounding.
+    """
+    for trial in range(_MAX_TRIALS):
+        there = moved(here, direction, t)
+        value = there.problem.value(there.x)
+        if value < here.value and value <= here.value + decrease * t * slope:
+            return Step(t, there, trial)
+        t /= 2
+    return None
+
+
+def wolfe(
+    here: Here, direction: Tangent, slope: float, t: float, decrease: float, curvature: float
+) -> Step | None:
+    """Find a step that meets the strong Wolfe conditions (Nocedal and Wright 2006, Algorithms 3.5 and 3.6).
+
+    A bracket [low, high] is widened by doubling until it holds such a step, then narrowed by minimisers of
+    cubic interpolants. The best point that decreases enough is taken if trials run out; None without one.
+    """
+    low, high = _Trial(0.0, here.value, slope, here), None
+    for trial in range(_MAX_TRIALS):
+        at = _tried(here, direction, t)
+        enough = at.value <= here.value + decrease * t * slope
+        if enough and abs(at.slope) <= -curvature * slope:
+            return Step(t, at.here, trial)
+        if not enough or at.value >= low.value:
+            high = at
+        else:
+            if high is None or at.slope * (high.t - low.t) >= 0:
+                high = low if at.slope >= 0 or high is not None else None
+            low = at
+        t = 2 * t if high is None else _between(low, high)
+        if high is not None and abs(high.t - low.t) <= 1e-12 * max(high.t, low.t):
+            break
+    return Step(low.t, low.here, _MAX_TRIALS) if low.t > 0 and low.value < here.value else None
+
+
+class _Trial(NamedTuple):
+    t: float
+    value: float
+    slope: float
+    here: Here
+
+
+def _tried(here: Here, direction: Tangent, t: float) -> _Trial:
+    geometry, there = here.problem.geometry, moved(here, direction, t)
+    carried = geometry.transport(here.x, direction, there.x)
+    return _Trial(t, there.value, geometry.inner(there.x, there.gradient, carried), there)
+
+
+def _between(a: _Trial, b: _Trial) -> float:
+    """Return the minimiser of the cubic through two trials, kept a tenth of the bracket off its ends."""
+    d1 = a.slope + b.slope - 3 * (a.value - b.value) / (a.t - b.t)
+    root = d1 * d1 - a.slope * b.slope
+    t = (a.t + b.t) / 2
+    if root >= 0:
+        d2 = np.copysign(np.sqrt(root), b.t - a.t)
+        bottom = b.slope - a.slope + 2 * d2
+        t = b.t - (b.t - a.t) * (b.slope + d2 - d1) / bottom if bottom else t
+    margin = 0.1 * abs(b.t - a.t)
+    return float(np.clip(t, min(a.t, b.t) + margin, max(a.t, b.t) - margin))
+
+
+def first_step(here: Here, direction: Tangent, slope: float) -> float:
+    """Return a first guess of the step: the linearised search (section 6.1), or one Newton step on the line.
+
+    The linearised search, for costs that are quadratic in W, takes the global minimiser of the polynomial of
+    degree 4 or 6 that is the cost along the curve x + t ξ.
+    """
+    if here.problem.cost.quadratic:
+        t = minimiser(here.polynomial(direction))
+    else:
+        curvature = here.problem.geometry.inner(here.x, here.hessian(direction), direction)
+        t = -slope / curvature if curvature > 0 else 0.0
+    return t or 1.0 / (here.problem.geometry.norm(here.x, direction) or 1.0)
+
+
+def minimiser(coefficients: NDArray[np.float64]) -> float:
+    """Return the positive t at which the polynomial (constant first) is least; 0 if it decreases nowhere.
+
+    Examples
+    --------
+    >>> minimiser(np.array([1.0, -2.0, 1.0]))  # (1 - t)²
+    1.0
+    """
+    slopes = np.polynomial.polynomial.polyder(coefficients)
+    largest = float(np.max(np.abs(slopes), initial=0.0))
+    if largest == 0.0 or not np.isfinite(largest):
+        return 0.0
+    roots = np.roots(slopes[::-1] / largest)
+    # Rounding splits a double root into a complex pair: its real part is then as good a candidate.
+    candidates = np.concatenate([[0.0], roots.real[roots.real > 0]])
+    values = np.polynomial.polynomial.polyval(candidates, coefficients)
+    return float(candidates[np.argmin(values)])

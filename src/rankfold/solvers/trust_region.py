@@ -1,0 +1,98 @@
+"""The Riemannian trust region, as in section 5.2 of the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rankfold.geometry.base import Point, scale
+from rankfold.problem import Problem
+from rankfold.solvers.base import Located, Report
+from rankfold.solvers.line_search import first_step, moved
+from rankfold.solvers.truncated_cg import SHRINK, Preconditioner, Proposal, truncated_cg
+
+_ACCEPT = 0.1  # ρ above which a step is taken (Absil et al. 2008, section 7.5)
+_CAUTION = 1e3  # ρ counts this multiple of rounding in the values as agreement, as Manopt does
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrustRegionState(Located):
+    """Where it is, the radius with its bound, and proposals that are still good after a rejected step."""
+
+    radius: float
+    max_radius: float
+    pending: tuple[Proposal, ...] = ()
+
+
+@dataclass(frozen=True)
+class TrustRegion:
+    """Steps that minimise a quadratic model of the cost within a radius (Absil et al. 2008, Algorithm 10).
+
+    Parameters
+    ----------
+    theta, kappa
+        Of the stopping rule of the inner iteration; θ = 1 asks for quadratic convergence.
+    max_inner
+        The most Hessian products of one step.
+    initial_radius
+        Δ₀; if None, s₀/4³ · ‖grad‖ with s₀ of the linearised search (section 6.1). The radius is bounded by
+        2¹⁰ Δ₀.
+    preconditioner
+        `(here, tangent) -> tangent`, symmetric and positive definite, like an inverse of the Hessian.
+
+    Examples
+    --------
+    >>> import rankfold as rf
+    >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
+    >>> cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    >>> result = rf.minimize(rf.Problem(cost, rf.Embedded(cost.shape, rank=2)), rf.TrustRegion())
+    >>> result.converged
+    True
+    """
+
+    theta: float = 1.0
+    kappa: float = 0.1
+    max_inner: int = 100
+    initial_radius: float | None = None
+    preconditioner: Preconditioner | None = None
+
+    def init(self, problem: Problem, x0: Point) -> TrustRegionState:
+        """Start at x0 with the radius Δ₀."""
+        here = problem.at(x0)
+        radius = self.initial_radius
+        if radius is None:
+            s = first_step(here, scale(-1.0, here.gradient), -(here.gradient_norm**2))
+            radius = s / 4**3 * here.gradient_norm or 1.0
+        return TrustRegionState(here=here, radius=radius, max_radius=2**10 * radius)
+
+    def step(self, problem: Problem, state: TrustRegionState) -> TrustRegionState:
+        """Try the model's minimiser, take it or leave it, and adapt the radius."""
+        here, products = state.here, 0
+        proposals = state.pending
+        if not proposals:
+            proposals, products = truncated_cg(
+                here, state.radius, self.theta, self.kappa, self.max_inner, self.preconditioner
+            )
+        (radius, eta, decrease, at_boundary), *rest = proposals
+        if decrease <= here.noise:
+            reason = "the model promises no decrease that rounding would not hide"
+            report = Report(step=0.0, inner_iterations=products, radius=radius)
+            return replace(state, report=report, stalled=reason, stationary=True)
+        there = moved(here, eta, 1.0)
+        slack = _CAUTION * here.noise
+        rho = (here.value - there.value + slack) / (decrease + slack)
+        accepted = rho > _ACCEPT
+        report = Report(
+            step=problem.geometry.norm(here.x, eta) if accepted else 0.0,
+            inner_iterations=products,
+            radius=radius,
+            rho=rho,
+            note="" if accepted else "rejected",
+        )
+        if not accepted:
+            smaller = rest[0].radius if rest else radius / SHRINK
+            return replace(state, radius=smaller, pending=tuple(rest), report=report)
+        if rho < 0.25:
+            radius /= SHRINK
+        elif rho > 0.75 and at_boundary:
+            radius = min(2 * radius, state.max_radius)
+        return replace(state, here=there, radius=radius, pending=(), report=report)
