@@ -200,8 +200,38 @@ class Completion(Cost):
         return coefficients
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
-        """Return the dominant rank-r SVD (U, s, V) of the zero-filled data, times d1 d2 / |Ω|."""
-        raise NotImplementedError
+        """Return the dominant rank-r SVD (U, s, V) of the zero-filled data, times d1 d2 / |Ω|.
+
+        For other losses than the square, the data are replaced by what a gradient step from W = 0 makes of
+        them: -ℓ'(0, y) / max ℓ''(0, y). Residuals of the singular vectors are at most 1e-4 of the largest
+        singular value, where 40 steps of block Lanczos suffice for that.
+
+        Examples
+        --------
+        >>> U, s, V = Completion.from_dense([[3.0, 0.0], [0.0, 1.0]]).start(1)
+        >>> s.round(12).tolist()
+        [3.0]
+        """
+        from rankfold.costs.start import SparseMatrix, dominant_svd
+
+        if not (isinstance(rank, (int, np.integer)) and 1 <= rank <= min(self.shape)):
+            raise ValueError(
+                f"rank must be an integer from 1 to min(shape) = {min(self.shape)}; got {rank!r}"
+            )
+        by_row, by_column = (
+            self._targets(side.data) for side in (self.observed.by_row, self.observed.by_column)
+        )
+        U, s, V = dominant_svd(SparseMatrix(self.observed, (by_row, by_column)), int(rank), seed)
+        scale = self.shape[0] * self.shape[1] / self.observed.size
+        return U, s * self.observed.dtype.type(scale), V
+
+    def _targets(self, data: NDArray[Any]) -> NDArray[Any]:
+        """Entries of W that the data ask for, seen from W = 0."""
+        y = np.ascontiguousarray(data[:, 0])
+        if self.loss.is_square:
+            return y
+        _, first, second = self.loss(np.zeros_like(y), y)
+        return np.asarray(-first / (np.max(second) or 1.0), dtype=y.dtype)
 
     @property
     def value_at_zero(self) -> float:

@@ -8,10 +8,11 @@ Chunks are fixed by the data alone, so results have the same bits for any number
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -66,8 +67,10 @@ def run(kernel: Callable[..., None], chunks: int, work: float, *arguments: Any) 
     """Call `kernel(counter, *arguments)` on as many threads as `work` multiply-adds are worth."""
     counter = np.zeros(1, np.int64)
     helpers = min(threads(), chunks) - 1 if work > SERIAL_WORK else 0
-    futures = [_pool().submit(kernel, counter, *arguments) for _ in range(helpers)]
+    futures: list[Future[None]] = []
     try:
+        with contextlib.suppress(RuntimeError):  # no new threads while the interpreter exits: work alone
+            futures.extend(_pool().submit(kernel, counter, *arguments) for _ in range(helpers))
         kernel(counter, *arguments)
     finally:
         for future in futures:

@@ -2,13 +2,15 @@
 
 numba has no local arrays that live in registers, and it cannot know that two arrays do not overlap, so a
 plain loop over k < r reloads and stores its accumulators at every entry. `Row` is a numba type whose value is
-a short list of 64-byte LLVM vectors; `load`, `store`, `axpy`, `total`... act on whole rows. The rank is a
-compile-time constant and the last vector is masked, so any rank runs without a remainder loop or padding.
+a short list of LLVM vectors, of 64 bytes and then of the powers of two that make up the rest; `load`,
+`store`, `axpy`, `total`... act on whole rows. The rank is a compile-time constant, so any rank runs without a
+remainder loop, padding or masks (masked, 64 bytes straddle two cache lines even where their numbers do not).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Iterable
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -23,33 +25,24 @@ FLAGS = ("contract", "nsz", "reassoc")
 
 
 class Row(types.Type):  # type: ignore[misc]
-    """`length` numbers of type `dtype`, in ceil(length / lanes) vectors of `lanes`."""
+    """`length` numbers of type `dtype`, in vectors of `widths` numbers."""
 
     def __init__(self, length: int, dtype: Any):
         self.length: int = length
         self.dtype = dtype
         self.bytes: int = dtype.bitwidth // 8
-        self.lanes: int = LINE // self.bytes
         self.scalar = ir.DoubleType() if self.bytes == 8 else ir.FloatType()
-        self.vector = ir.VectorType(self.scalar, self.lanes)
-        self.count = -(-length // self.lanes)
-        self.suffix = f"v{self.lanes}f{dtype.bitwidth}"
+        full = LINE // self.bytes
+        rest = [width for width in (8, 4, 2, 1) if width < full and length % full & width]
+        self.widths = [full] * (length // full) + rest
+        self.vectors = [ir.VectorType(self.scalar, width) for width in self.widths]
         super().__init__(name=f"Row({length}, {dtype})")
-
-    def used(self, k: int) -> int:
-        """Lanes of vector k that hold numbers."""
-        return min(self.lanes, self.length - k * self.lanes)
-
-    def mask(self, k: int) -> ir.Constant:
-        """Which lanes of vector k hold numbers."""
-        on = self.used(k)
-        return ir.Constant(ir.VectorType(ir.IntType(1), self.lanes), [1] * on + [0] * (self.lanes - on))
 
 
 @register_model(Row)
 class _RowModel(models.PrimitiveModel):  # type: ignore[misc]
     def __init__(self, dmm: Any, fe_type: Row):
-        super().__init__(dmm, fe_type, ir.ArrayType(fe_type.vector, fe_type.count))
+        super().__init__(dmm, fe_type, ir.LiteralStructType(fe_type.vectors))
 
 
 def _declare(builder: Any, name: str, result: Any, *arguments: Any) -> Any:
@@ -58,15 +51,28 @@ def _declare(builder: Any, name: str, result: Any, *arguments: Any) -> Any:
 
 def _address(context: Any, builder: Any, array_type: Any, array: Any, row: Any, length: int) -> Any:
     data = cgutils.create_struct_proxy(array_type)(context, builder, array).data
-    return builder.gep(data, [builder.mul(row, ir.Constant(I64, length))])
+    return builder.gep(data, [builder.mul(row, I64(length))])
 
 
-def _map(builder: Any, row: Row, make: Callable[[int], Any]) -> Any:
-    """Build the row whose vector k is make(k)."""
-    result = ir.Constant(ir.ArrayType(row.vector, row.count), ir.Undefined)
-    for k in range(row.count):
-        result = builder.insert_value(result, make(k), k)
+def _pointers(builder: Any, row: Row, start: Any) -> list[Any]:
+    """Where each vector of a row at `start` lies."""
+    offsets = itertools.accumulate(row.widths[:-1], initial=0)
+    return [
+        builder.bitcast(builder.gep(start, [I64(offset)]), vector.as_pointer())
+        for offset, vector in zip(offsets, row.vectors, strict=True)
+    ]
+
+
+def _row(builder: Any, row: Row, vectors: Iterable[Any]) -> Any:
+    """Build the row of these vectors."""
+    result = ir.Constant(ir.LiteralStructType(row.vectors), ir.Undefined)
+    for k, vector in enumerate(vectors):
+        result = builder.insert_value(result, vector, k)
     return result
+
+
+def _vectors(builder: Any, row: Row, value: Any) -> list[Any]:
+    return [builder.extract_value(value, k) for k in range(len(row.widths))]
 
 
 @intrinsic(prefer_literal=True)
@@ -76,17 +82,7 @@ def load(typing: Any, A: Any, i: Any, rank: Any) -> Any:
 
     def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
         start = _address(context, builder, A, args[0], args[1], row.length)
-        pointer = row.vector.as_pointer()
-        masked = f"llvm.masked.load.{row.suffix}.p0"
-
-        def vector(k: int) -> Any:
-            at = builder.bitcast(builder.gep(start, [ir.Constant(I64, k * row.lanes)]), pointer)
-            if row.used(k) == row.lanes:
-                return builder.load(at, align=row.bytes)
-            fn = _declare(builder, masked, row.vector, pointer, I32, row.mask(k).type, row.vector)
-            return builder.call(fn, [at, I32(row.bytes), row.mask(k), ir.Constant(row.vector, None)])
-
-        return _map(builder, row, vector)
+        return _row(builder, row, (builder.load(p, align=row.bytes) for p in _pointers(builder, row, start)))
 
     return row(A, types.uint64, rank), codegen
 
@@ -97,16 +93,8 @@ def store(typing: Any, A: Any, i: Any, x: Any) -> Any:
 
     def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
         start = _address(context, builder, A, args[0], args[1], x.length)
-        pointer = x.vector.as_pointer()
-        for k in range(x.count):
-            at = builder.bitcast(builder.gep(start, [ir.Constant(I64, k * x.lanes)]), pointer)
-            vector = builder.extract_value(args[2], k)
-            if x.used(k) == x.lanes:
-                builder.store(vector, at, align=x.bytes)
-            else:
-                name = f"llvm.masked.store.{x.suffix}.p0"
-                fn = _declare(builder, name, ir.VoidType(), x.vector, pointer, I32, x.mask(k).type)
-                builder.call(fn, [vector, at, I32(x.bytes), x.mask(k)])
+        for vector, p in zip(_vectors(builder, x, args[2]), _pointers(builder, x, start), strict=True):
+            builder.store(vector, p, align=x.bytes)
         return context.get_dummy_value()
 
     return types.void(A, types.uint64, x), codegen
@@ -117,9 +105,13 @@ def zero(typing: Any, x: Any) -> Any:
     """Return a row of zeros like x."""
 
     def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        return ir.Constant(ir.ArrayType(x.vector, x.count), None)
+        return ir.Constant(ir.LiteralStructType(x.vectors), None)
 
     return x(x), codegen
+
+
+def _fused(builder: Any, x: Any, y: Any, z: Any) -> Any:
+    return builder.fadd(z, builder.fmul(x, y, flags=FLAGS), flags=FLAGS)
 
 
 @intrinsic
@@ -127,15 +119,15 @@ def axpy(typing: Any, a: Any, x: Any, y: Any) -> Any:
     """Row a x + y, for a number a."""
 
     def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        one = builder.insert_element(ir.Constant(x.vector, ir.Undefined), args[0], I32(0))
-        lanes = ir.Constant(ir.VectorType(I32, x.lanes), [0] * x.lanes)
-        a_all = builder.shuffle_vector(one, ir.Constant(x.vector, ir.Undefined), lanes)
+        def repeated(vector: Any) -> Any:
+            undefined = ir.Constant(vector, ir.Undefined)
+            first = builder.insert_element(undefined, args[0], I32(0))
+            everywhere = ir.Constant(ir.VectorType(I32, vector.count), [0] * vector.count)
+            return builder.shuffle_vector(first, undefined, everywhere)
 
-        def vector(k: int) -> Any:
-            product = builder.fmul(a_all, builder.extract_value(args[1], k), flags=FLAGS)
-            return builder.fadd(builder.extract_value(args[2], k), product, flags=FLAGS)
-
-        return _map(builder, x, vector)
+        xs, ys = _vectors(builder, x, args[1]), _vectors(builder, x, args[2])
+        terms = zip(x.vectors, xs, ys, strict=True)
+        return _row(builder, x, (_fused(builder, repeated(vector), v, w) for vector, v, w in terms))
 
     return x(x.dtype, x, y), codegen
 
@@ -145,28 +137,38 @@ def multiply_add(typing: Any, x: Any, y: Any, z: Any) -> Any:
     """Row x * y + z, number by number."""
 
     def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        def vector(k: int) -> Any:
-            a, b, c = (builder.extract_value(arg, k) for arg in args)
-            return builder.fadd(c, builder.fmul(a, b, flags=FLAGS), flags=FLAGS)
-
-        return _map(builder, x, vector)
+        triples = zip(*(_vectors(builder, x, arg) for arg in args), strict=True)
+        return _row(builder, x, (_fused(builder, *triple) for triple in triples))
 
     return x(x, y, z), codegen
 
 
 @intrinsic
 def total(typing: Any, x: Any) -> Any:
-    """Sum of the numbers of a row."""
+    """Sum of the numbers of a row: vectors are added, halved, and meet the narrower ones on the way."""
 
     def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        vectors = [builder.extract_value(args[0], k) for k in range(x.count)]
-        sum_ = vectors[0]
-        for vector in vectors[1:]:
+        vectors = _vectors(builder, x, args[0])
+        sum_, width = vectors[0], x.widths[0]
+        for vector, next_ in zip(vectors[1:], x.widths[1:], strict=True):
+            while width > next_:
+                sum_, width = _halved(builder, sum_, width), width // 2
             sum_ = builder.fadd(sum_, vector, flags=FLAGS)
-        fn = _declare(builder, f"llvm.vector.reduce.fadd.{x.suffix}", x.scalar, x.scalar, x.vector)
-        return builder.call(fn, [ir.Constant(x.scalar, -0.0), sum_], fastmath=FLAGS)
+        while width > 1:
+            sum_, width = _halved(builder, sum_, width), width // 2
+        return builder.extract_element(sum_, I32(0))
 
     return x.dtype(x), codegen
+
+
+def _halved(builder: Any, vector: Any, width: int) -> Any:
+    """Add the upper half of a vector to its lower half."""
+    half, vectors = width // 2, ir.VectorType(I32, width // 2)
+    parts = (
+        builder.shuffle_vector(vector, vector, ir.Constant(vectors, list(range(first, first + half))))
+        for first in (0, half)
+    )
+    return builder.fadd(*parts, flags=FLAGS)
 
 
 @intrinsic(prefer_literal=True)

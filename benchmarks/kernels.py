@@ -1,0 +1,209 @@
+"""The kernels against a C loop with OpenMP and against plain NumPy and SciPy, side by side.
+
+    python -m benchmarks.kernels [--quick]
+
+All routes take turns within one run, so that a busy machine disturbs them alike; medians are compared. Prints
+a table of ratios and writes benchmarks/results/kernels.json. Without a C compiler the floor stays empty.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from scipy import sparse
+
+from rankfold.costs import Completion
+from rankfold.kernels.pool import threads
+
+HERE = Path(__file__).parent
+# name: (size, rank, oversampling)
+INSTANCES = {
+    "P1": (4000, 5, 8),
+    "P2": (32000, 5, 8),
+    "P3": (4000, 5, 3),
+    "P5": (10000, 20, 4),
+    "r=10": (32000, 10, 4),
+    "r=20": (32000, 20, 4),
+    "r=50": (32000, 50, 4),
+}
+QUICK = ("P1", "P2", "P5", "r=10")
+FLAGS = ("-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC")
+
+
+def instance(size: int, rank: int, oversampling: int) -> tuple[Any, Any, Any]:
+    """Return positions, uniform without replacement, and values of a Gaussian low-rank matrix on them."""
+    rng = np.random.default_rng(0)
+    count = oversampling * (2 * size - rank) * rank
+    where = np.unique(rng.integers(0, size * size, round(1.2 * count)))
+    where = rng.permutation(where)[:count]
+    rows, cols = where // size, where % size
+    G, H = rng.standard_normal((2, size, rank))
+    parts = zip(np.array_split(rows, 64), np.array_split(cols, 64), strict=True)
+    return rows, cols, np.concatenate([np.einsum("pk,pk->p", G[i], H[j]) for i, j in parts])
+
+
+def c_floor(cost: Completion, L: Any, R: Any, folder: Path) -> Callable[[], float] | None:
+    """Compile the C loop for this rank and bind it to the data of the cost."""
+    compiler = shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        return None
+    library = folder / f"floor{L.shape[1]}.so"
+    source = HERE / "kernels.c"
+    subprocess.run([compiler, *FLAGS, f"-DRANK={L.shape[1]}", str(source), "-o", str(library)], check=True)
+    evaluate = ctypes.CDLL(str(library)).evaluate
+    evaluate.restype = ctypes.c_double
+    f_L, f_R = np.empty_like(L), np.empty_like(R)
+    arguments: list[Any] = []
+    for size, side in zip(cost.shape, (cost.observed.by_row, cost.observed.by_column), strict=True):
+        arguments += [ctypes.c_int64(size), *map(_pointer, (side.indptr, side.indices, side.data))]
+    scale = ctypes.c_double(2 / cost.observed.size)
+
+    def call() -> float:
+        results = _pointer(f_L), _pointer(f_R)
+        value = evaluate(*arguments, _pointer(L), _pointer(R), scale, *results)
+        return float(value) / cost.observed.size
+
+    return call
+
+
+def _pointer(array: Any) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+def scipy_route(cost: Completion, L: Any, R: Any) -> Callable[[], float]:
+    """Gather, einsum and two CSR products: what one writes without compiled kernels."""
+    side = cost.observed.by_row
+    rows, cols = side.keys.astype(np.int64), side.indices.astype(np.int64)
+    values = side.data[:, 0]
+    S = sparse.csr_array(
+        (values.copy(), side.indices.astype(np.int32), side.indptr.astype(np.int32)), cost.shape
+    )
+
+    def call() -> float:
+        e = np.einsum("pk,pk->p", L[rows], R[cols]) - values
+        S.data = 2 / e.size * e
+        S @ R, S.T @ L
+        return float(e @ e) / e.size
+
+    return call
+
+
+def take_turns(routes: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
+    """Median seconds of each route, called in turn; a route much slower than the others skips rounds."""
+    first = {name: _time(route) for name, route in routes.items()}  # compiles, warms up
+    first = {name: _time(route) for name, route in routes.items()}
+    fastest = min(first.values())
+    every = {name: max(1, round(t / fastest / 4)) for name, t in first.items()}
+    rounds = int(np.clip(seconds / sum(t / every[name] for name, t in first.items()), 8, 200))
+    times: dict[str, list[float]] = {name: [] for name in routes}
+    for k in range(rounds):
+        for name, route in routes.items():
+            if k % every[name] == 0:
+                times[name].append(_time(route))
+    return {name: float(np.median(t)) for name, t in times.items()}
+
+
+def _time(route: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    route()
+    return time.perf_counter() - start
+
+
+def one_thread(route: Callable[[], Any]) -> Callable[[], Any]:
+    def call() -> None:
+        before = os.environ.get("RANKFOLD_NUM_THREADS")
+        os.environ["RANKFOLD_NUM_THREADS"] = "1"
+        try:
+            route()
+        finally:
+            del os.environ["RANKFOLD_NUM_THREADS"]
+            if before is not None:
+                os.environ["RANKFOLD_NUM_THREADS"] = before
+
+    return call
+
+
+def measure(name: str, seconds: float, folder: Path) -> dict[str, Any]:
+    size, rank, oversampling = INSTANCES[name]
+    cost = Completion(*instance(size, rank, oversampling), (size, size))
+    rng = np.random.default_rng(1)
+    L, R, dL, dR = rng.standard_normal((4, size, rank))
+    single = cost.astype(np.float32)
+    L32, R32 = L.astype(np.float32), R.astype(np.float32)
+    routes: dict[str, Callable[[], Any]] = {
+        "evaluate": lambda: cost.evaluate(L, R),
+        "one thread": one_thread(lambda: cost.evaluate(L, R)),
+        "float32": lambda: single.evaluate(L32, R32),
+        "value": lambda: cost.value(L, R),
+        "derivative": lambda: cost.derivative(L, R, dL, dR),
+        "polynomial": lambda: cost.polynomial([L, dL], [R, dR]),
+        "scipy": scipy_route(cost, L, R),
+    }
+    floor = c_floor(cost, L, R, folder)
+    if floor is not None:
+        routes["c"] = floor
+        assert abs(floor() / cost.value(L, R) - 1) < 1e-10
+    return {
+        "instance": name,
+        "rank": rank,
+        "entries": cost.observed.size,
+        "seconds": take_turns(routes, seconds),
+    }
+
+
+def show(results: list[dict[str, Any]]) -> None:
+    table = Table(title=f"{threads()} threads; ms, and ratios to evaluate")
+    heads = (
+        "evaluate ms",
+        "C ms",
+        "ours / C",
+        "scipy / ours",
+        "1 thread",
+        "float32",
+        "value",
+        "deriv.",
+        "poly.",
+    )
+    for head in ("instance", "rank", "entries", *heads):
+        table.add_column(head, justify="right")
+    for result in results:
+        t = result["seconds"]
+        ours, c = t["evaluate"], t.get("c")
+        ratios = [
+            t[key] / ours for key in ("scipy", "one thread", "float32", "value", "derivative", "polynomial")
+        ]
+        floor = [f"{1e3 * c:.2f}", f"{ours / c:.2f}"] if c else ["", ""]
+        numbers = [f"{1e3 * ours:.2f}", *floor, *(f"{ratio:.2f}" for ratio in ratios)]
+        table.add_row(result["instance"], str(result["rank"]), f"{result['entries']:,}", *numbers)
+    Console(width=130).print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="the smaller instances, briefly")
+    parser.add_argument("--only", nargs="*", choices=INSTANCES, help="these instances")
+    options = parser.parse_args()
+    names = options.only or (QUICK if options.quick else tuple(INSTANCES))
+    with tempfile.TemporaryDirectory() as folder:
+        results = [measure(name, 3.0 if options.quick else 10.0, Path(folder)) for name in names]
+    show(results)
+    out = HERE / "results" / "kernels.json"
+    out.parent.mkdir(exist_ok=True)
+    out.write_text(json.dumps({"threads": threads(), "results": results}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""Dominant singular vectors of a sparse matrix, by block Lanczos on our own parallel products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold.costs.observed import Observed, Side
+
+Floats = NDArray[Any]
+# Residuals ‖A v - σ u‖ <= TOLERANCE · σ_1 make singular values right to about TOLERANCE², relative to σ_1.
+# Smaller values pay no more: the zero-filled data are much further than this from the matrix sought.
+TOLERANCE = 1e-4
+MAX_STEPS = 40
+# A block that keeps this part of its square through projection is orthogonal enough for TOLERANCE.
+SAFE = 1e-5
+MIN_WIDTH = 4  # of a block: narrower ones take more steps than they save time
+
+
+@dataclass(frozen=True, eq=False)
+class SparseMatrix:
+    """Values at the positions of Ω, zero elsewhere; `values` gives them by row and by column."""
+
+    observed: Observed
+    values: tuple[Floats, Floats]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.observed.shape
+
+    def __matmul__(self, X: Floats) -> Floats:
+        """S X."""
+        return _product(self.observed.by_row, self.values[0], X)
+
+    def transposed_times(self, X: Floats) -> Floats:
+        """Sᵀ X."""
+        return _product(self.observed.by_column, self.values[1], X)
+
+
+def _product(side: Side, values: Floats, X: Floats) -> Floats:
+    from rankfold.kernels import sweeps
+    from rankfold.kernels.pool import run
+
+    X = np.ascontiguousarray(X, dtype=values.dtype)
+    Y = np.empty((side.indptr.size - 1, X.shape[1]), X.dtype)
+    kernel = sweeps.product(X.shape[1])
+    run(kernel, side.chunks, X.shape[1] * values.size, side.bounds, side.indptr, side.indices, values, X, Y)
+    return Y
+
+
+def dominant_svd(S: SparseMatrix, rank: int, seed: int) -> tuple[Floats, Floats, Floats]:
+    """Return the `rank` largest singular values and their vectors, S ≈ U diag(s) Vᵀ.
+
+    Block Golub-Kahan-Lanczos with full reorthogonalisation, from a random block: S V = U B with B block
+    bidiagonal, whose singular values and residuals come for free. Stops at `TOLERANCE`, or after `MAX_STEPS`.
+    """
+    width = max(rank, MIN_WIDTH)
+    if min(S.shape) <= 4 * width:
+        return _thin_svd(S, rank)
+    steps = min(MAX_STEPS, min(S.shape) // width)
+    dtype = S.values[0].dtype
+    U, V = (np.empty((d, steps * width), dtype, order="F") for d in S.shape)
+    B = np.zeros((steps * width, steps * width), dtype)
+    V_k = np.random.default_rng(seed).standard_normal((S.shape[1], width)).astype(dtype)
+    V_k, _ = _orthonormal(V_k, V[:, :0])
+    for k in range(steps):
+        here, after = slice(k * width, (k + 1) * width), slice((k + 1) * width, (k + 2) * width)
+        V[:, here] = V_k
+        # S V_k = U_{k-1} T_{k-1}ᵀ + U_k R_k, of which the first term is known already
+        U_k, B[here, here] = _orthonormal(S @ V_k, U[:, : here.start])
+        U[:, here] = U_k
+        V_k, T = _orthonormal(S.transposed_times(U_k), V[:, : here.stop])
+        P, s, Qt = np.linalg.svd(B[: here.stop, : here.stop])
+        if np.linalg.norm(T @ P[here, :rank], axis=0).max() <= TOLERANCE * s[0] or k + 1 == steps:
+            break
+        B[here, after] = T.T
+    return U[:, : here.stop] @ P[:, :rank], s[:rank], V[:, : here.stop] @ Qt[:rank].T
+
+
+def _orthonormal(X: Floats, basis: Floats) -> tuple[Floats, Floats]:
+    """Q with orthonormal columns, orthogonal to the basis, and R, so that X = Q R + what the basis spans."""
+    before = np.linalg.norm(X)
+    X = X - basis @ (basis.T @ X)
+    gram = X.T @ X
+    if before and np.linalg.eigvalsh(gram)[0] > SAFE * before**2:
+        C = np.linalg.cholesky(gram)
+        return X @ np.linalg.inv(C).T, C.T
+    # Little is left of X, or less than its width in directions: rounding errors must be projected out again.
+    Q, R = np.linalg.qr(X)
+    Q, again = np.linalg.qr(Q - basis @ (basis.T @ Q))
+    return Q, again @ R
+
+
+def _thin_svd(S: SparseMatrix, rank: int) -> tuple[Floats, Floats, Floats]:
+    """By a dense SVD, for matrices with one side of not much more than the rank."""
+    if S.shape[0] < S.shape[1]:
+        V, s, Ut = np.linalg.svd(S.transposed_times(np.eye(S.shape[0])), full_matrices=False)
+        return Ut[:rank].T, s[:rank], V[:, :rank]
+    U, s, Vt = np.linalg.svd(S @ np.eye(S.shape[1]), full_matrices=False)
+    return U[:, :rank], s[:rank], Vt[:rank].T

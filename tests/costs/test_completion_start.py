@@ -1,0 +1,64 @@
+"""The start point against a dense SVD."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from rankfold.costs import Completion, Loss
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*no observed entry")
+
+
+def instance(d1, d2, rank, density, seed=0):
+    rng = np.random.default_rng(seed)
+    W = rng.standard_normal((d1, rank)) @ rng.standard_normal((rank, d2))
+    W[rng.uniform(size=W.shape) > density] = np.nan
+    return W, Completion.from_dense(W)
+
+
+@pytest.mark.parametrize(
+    ("d1", "d2", "rank"), [(300, 200, 5), (200, 300, 1), (150, 150, 30), (6, 400, 3), (400, 6, 6), (1, 1, 1)]
+)
+def test_agrees_with_a_dense_svd(d1, d2, rank):
+    W, cost = instance(d1, d2, rank, 0.5 if d1 > 1 else 1.0)
+    U, s, V = cost.start(rank)
+    filled = np.nan_to_num(W) * W.size / cost.observed.size
+    U0, s0, V0t = np.linalg.svd(filled)
+    assert_allclose(s, s0[:rank], atol=1e-6 * s0[0])
+    for X in (U, V):
+        assert_allclose(X.T @ X, np.eye(rank), atol=1e-9)
+    best = (U0[:, :rank] * s0[:rank]) @ V0t[:rank]
+    assert np.linalg.norm(filled - (U * s) @ V.T) <= (1 + 1e-5) * np.linalg.norm(filled - best) + 1e-12
+
+
+def test_same_seed_same_bits():
+    _, cost = instance(300, 200, 5, 0.3)
+    for one, two in zip(cost.start(4, seed=3), cost.start(4, seed=3), strict=True):
+        assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("size", [4, 200])
+def test_a_zero_matrix_and_one_of_lower_rank(size):
+    rows, cols = np.arange(size), np.arange(size)
+    zero = Completion(rows, cols, np.zeros(size), (size, size))
+    one = Completion(rows, cols, (rows == 1).astype(float), (size, size))
+    for cost, largest in ((zero, 0.0), (one, size)):
+        U, s, V = cost.start(3)
+        assert_allclose(s, [largest, 0, 0], atol=1e-9)
+        for X in (U, V):
+            assert_allclose(X.T @ X, np.eye(3), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "loss", ["logistic", "poisson", "huber", Loss(lambda w, y, _: (0 * w, y - w, 0 * w))]
+)
+def test_other_losses_start_downhill(loss):
+    rng = np.random.default_rng(0)
+    rows, cols = np.divmod(rng.choice(2500, 1200, replace=False), 50)
+    values = ((rows % 2) == (cols % 2)).astype(float)
+    cost = Completion(rows, cols, values, (50, 50), loss=loss)
+    U, s, V = cost.start(2)
+    assert np.isfinite(s).all()
+    if isinstance(loss, str):
+        t = 0.1
+        assert cost.value(t * U * s, V) < cost.value_at_zero

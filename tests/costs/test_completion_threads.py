@@ -1,0 +1,72 @@
+"""Threads, forks and joblib workers: right results, no crash, no hang. Each runs in a process of its own."""
+
+import subprocess
+import sys
+
+import pytest
+
+SETUP = """
+import os, sys, threading
+import numpy as np
+from rankfold.costs import Completion
+
+rng = np.random.default_rng(0)
+where = rng.choice(400 * 400, 40000, replace=False)
+cost = Completion(where // 400, where % 400, rng.standard_normal(40000), (400, 400))
+L, R = rng.standard_normal((2, 400, 5))
+
+def work(_=0):
+    for _ in range(30):
+        value, f_L, f_R = cost.evaluate(L, R)
+    return value, float(f_L.sum()), float(f_R.sum())
+
+expected = work()
+"""
+THREADS = """
+found = []
+threads = [threading.Thread(target=lambda: found.append(work())) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert found == [expected] * 4, found
+"""
+FIRST_USE_IN_THREADS = """
+found = []
+def polynomial(): found.append(cost.polynomial([L, L], [R, R]).tolist())
+threads = [threading.Thread(target=polynomial) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert len(found) == 4 and all(f == found[0] for f in found)
+"""
+FORK = """
+child = os.fork()
+if child == 0:
+    os._exit(0 if work() == expected else 1)
+assert os.waitpid(child, 0)[1] == 0
+assert work() == expected
+"""
+JOBLIB = """
+from joblib import Parallel, delayed
+for backend in ("loky", "threading", "multiprocessing"):
+    assert Parallel(n_jobs=2, backend=backend)(delayed(work)(k) for k in range(4)) == [expected] * 4, backend
+"""
+EXIT = """
+import atexit
+atexit.register(lambda: print("at exit", work() == expected))
+"""
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+@pytest.mark.parametrize(
+    "script", [THREADS, FIRST_USE_IN_THREADS, FORK, JOBLIB], ids=["threads", "first", "fork", "joblib"]
+)
+def test_concurrency(script, threads, monkeypatch):
+    if script is FORK and sys.platform == "win32":
+        pytest.skip("no fork here")
+    monkeypatch.setenv("RANKFOLD_NUM_THREADS", threads)
+    done = subprocess.run([sys.executable, "-c", SETUP + script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_work_while_the_interpreter_exits():
+    done = subprocess.run([sys.executable, "-c", SETUP + EXIT], capture_output=True, text=True, timeout=120)
+    assert "at exit True" in done.stdout, done.stderr
