@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from driver_toys import HERE, SOURCE, HeavyBall, Pair, Script, make_problem, run_python
 
-from rankfold.driver import minimize
+import rankfold as rf
+from rankfold.driver import minimize, resolve
 from rankfold.stopping import ValueBelow
 
 
@@ -245,7 +246,7 @@ def test_result_says_what_happened():
 
 def test_solvers_have_names():
     assert resolve("tr") == rf.TrustRegion()
-    with pytest.raises(ValueError, match="solver must be one of 'auto', .* not 'newton'"):
+    with pytest.raises(ValueError, match=r"solver must be one of 'auto', .* not 'newton'"):
         resolve("newton")
 
 
