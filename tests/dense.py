@@ -23,7 +23,9 @@ class DenseCost(Cost):
         E = self._residual(L, R)
         xp = array_namespace(L)
         S = xp.tanh(E)
-        return Evaluation(float(xp.sum(xp.log(xp.cosh(E)))), S @ R, S.T @ L)
+        A = xp.abs(E)
+        value = xp.sum(A + xp.log1p(xp.exp(-2 * A)) - np.log(2.0))
+        return Evaluation(float(value), S @ R, S.T @ L)
 
     def derivative(self, L, R, dL, dR):
         xp = array_namespace(L)

@@ -239,6 +239,10 @@ def test_transport_lands_in_the_horizontal_space(name, size, seed):
     eta = geometry.transport(x, xi, y)
     twice = geometry.to_horizontal(y, geometry.to_tangent(y, eta))
     assert geometry.norm(y, minus(twice, eta)) <= 1e-12 * (1 + geometry.norm(y, eta))
+    other = geometry.random_tangent(y, seed + 1)
+    assert geometry.transported_inner(x, xi, y, other) == pytest.approx(
+        geometry.inner(y, eta, other), abs=1e-10 * (1 + geometry.norm(y, eta))
+    )
 
 
 @every

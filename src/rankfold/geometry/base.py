@@ -150,6 +150,10 @@ class Geometry(ABC):
         """Carry ξ from x to the horizontal space at y, by projection."""
         return self.to_horizontal(y, self.to_tangent(y, xi))
 
+    def transported_inner(self, x: Point, xi: Tangent, y: Point, eta: Tangent) -> float:
+        """Return ⟨T ξ, η⟩ at y, for ξ carried there from x and a horizontal η."""
+        return self.inner(y, self.transport(x, xi, y), eta)
+
     # Derivatives of a cost ------------------------------------------------------------------------------
 
     @abstractmethod

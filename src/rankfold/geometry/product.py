@@ -54,6 +54,10 @@ class ProductGeometry(Geometry):
         """Retract factor by factor (Table retraction)."""
         return self._each("retract", x, xi)
 
+    def transported_inner(self, x: Point, xi: Tangent, y: Point, eta: Tangent) -> float:
+        """Return ⟨ξ, η⟩ at y: Ψ and Π are orthogonal projections, and η, being horizontal, undoes them."""
+        return self.inner(y, xi, eta)
+
     def gradient(self, x: Point, f_L: Array, f_R: Array) -> Tangent:
         """Convert φ to the gradient factor by factor (Table gradient_Hessian). It is horizontal by itself."""
         return self._each("gradient", x, self.partials(x, f_L, f_R))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from rankfold.geometry.base import Point, Tangent, lincomb, scale
 from rankfold.problem import Here, Problem
 from rankfold.solvers.base import Located, Report
-from rankfold.solvers.line_search import Step, armijo, exact, first_step, wolfe
+from rankfold.solvers.line_search import NO_STEP, Step, armijo, at_noise_floor, exact, first_step, wolfe
 
 _RULES = ("PR+", "HS", "DY")
 # Powell's restart: gradients that are this far from orthogonal say that conjugacy is lost.
@@ -64,23 +64,25 @@ class ConjugateGradient:
 
     def step(self, problem: Problem, state: ConjugateGradientState) -> ConjugateGradientState:
         """Go along the direction, and make the next one conjugate to it."""
-        taken = self._line_search(state)
+        guess, taken = self._line_search(state)
         if taken is not None:
             length = taken.t * problem.geometry.norm(state.x, state.direction)
             return self._conjugate(state, taken, Report(step=length, backtracks=taken.backtracks))
         if not state.steepest:
             return _downhill(state.here, state.t, Report(step=0.0, note="restart"))
-        reason = "no step along the negative gradient lowers the value by more than rounding"
-        return replace(state, report=Report(step=0.0), stalled=reason, stationary=True)
+        floor = at_noise_floor(state.here, state.slope, guess)
+        return replace(state, report=Report(step=0.0), stalled=NO_STEP, stationary=floor)
 
-    def _line_search(self, state: ConjugateGradientState) -> Step | None:
+    def _line_search(self, state: ConjugateGradientState) -> tuple[float, Step | None]:
+        """Return the first guess of the step, 0 where none was needed, and the step."""
         here, direction, slope = state.here, state.direction, state.slope
-        if here.problem.cost.quadratic:
-            if here.problem.geometry.straight:
-                return exact(here, direction)
-            return armijo(here, direction, slope, first_step(here, direction, slope), self.decrease)
-        guess = state.t or first_step(here, direction, slope)
-        return wolfe(here, direction, slope, guess, self.decrease, self.curvature)
+        if not here.problem.cost.quadratic:
+            guess = state.t or first_step(here, direction, slope)
+            return guess, wolfe(here, direction, slope, guess, self.decrease, self.curvature)
+        if here.problem.geometry.straight:
+            return 0.0, exact(here, direction)
+        guess = first_step(here, direction, slope)
+        return guess, armijo(here, direction, slope, guess, self.decrease)
 
     def _conjugate(
         self, state: ConjugateGradientState, taken: Step, report: Report
@@ -88,7 +90,7 @@ class ConjugateGradient:
         geometry, x, here = state.here.problem.geometry, state.x, taken.here
         g = here.gradient
         carried = geometry.transport(x, state.direction, here.x)
-        overlap = geometry.inner(here.x, g, geometry.transport(x, state.here.gradient, here.x))
+        overlap = geometry.transported_inner(x, state.here.gradient, here.x, g)
         along, squared = geometry.inner(here.x, g, carried), here.gradient_norm**2
         beta = self._beta(squared, overlap, along, state)
         slope = -squared + beta * along

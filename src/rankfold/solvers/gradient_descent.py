@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from rankfold.geometry.base import Point, scale
 from rankfold.problem import Problem
 from rankfold.solvers.base import Located, Report
-from rankfold.solvers.line_search import armijo, first_step
+from rankfold.solvers.line_search import NO_STEP, armijo, at_noise_floor, first_step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +65,8 @@ class GradientDescent:
         slope = -(here.gradient_norm**2)
         taken = armijo(here, scale(-1.0, here.gradient), slope, state.guess, self.decrease)
         if taken is None:
-            reason = "no step along the negative gradient lowers the value by more than rounding"
-            return replace(state, report=Report(step=0.0), stalled=reason, stationary=True)
+            floor = at_noise_floor(here, slope, state.guess)
+            return replace(state, report=Report(step=0.0), stalled=NO_STEP, stationary=floor)
         report = Report(step=taken.t * here.gradient_norm, backtracks=taken.backtracks)
         guess = self._predicted(state.guess, taken.t, taken.backtracks)
         return GradientDescentState(here=taken.here, guess=guess, report=report)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rankfold.geometry.base import Tangent, scale
 from rankfold.problem import Here
 
+NO_STEP = "no step along the negative gradient lowers the value by more than rounding"
 _MAX_TRIALS = 50
 
 
@@ -43,12 +44,14 @@ def armijo(here: Here, direction: Tangent, slope: float, t: float, decrease: flo
 
     None if no step gets there: what is left to gain is then within rounding.
     """
+    value = np.inf
     for trial in range(_MAX_TRIALS):
         there = moved(here, direction, t)
         value = there.problem.value(there.x)
         if value < here.value and value <= here.value + decrease * t * slope:
             return Step(t, there, trial)
         t /= 2
+    _require_finite(value)
     return None
 
 
@@ -57,25 +60,37 @@ def wolfe(
 ) -> Step | None:
     """Find a step that meets the strong Wolfe conditions (Nocedal and Wright 2006, Algorithms 3.5 and 3.6).
 
-    A bracket [low, high] is widened by doubling until it holds such a step, then narrowed by minimisers of
-    cubic interpolants. The best point that decreases enough is taken if trials run out; None without one.
+    A bracket between `low`, the best trial so far, and `high` is widened by doubling until it holds such a
+    step, then narrowed by minimisers of cubic interpolants. If trials run out, `low` is taken; None if no
+    trial was lower than the start.
     """
     low, high = _Trial(0.0, here.value, slope, here), None
     for trial in range(_MAX_TRIALS):
         at = _tried(here, direction, t)
-        enough = at.value <= here.value + decrease * t * slope
-        if enough and abs(at.slope) <= -curvature * slope:
-            return Step(t, at.here, trial)
-        if not enough or at.value >= low.value:
+        if not at.value <= here.value + decrease * t * slope or at.value >= low.value:
             high = at
+        elif abs(at.slope) <= -curvature * slope:
+            return Step(t, at.here, trial)
         else:
-            if high is None or at.slope * (high.t - low.t) >= 0:
-                high = low if at.slope >= 0 or high is not None else None
-            low = at
+            turned = at.slope >= 0 if high is None else at.slope * (high.t - low.t) >= 0
+            low, high = at, (low if turned else high)
+        if high is not None and abs(high.t - low.t) <= 1e-4 * max(high.t, low.t):
+            break  # slopes are those of a transported direction: near, not equal, to the curve's
         t = 2 * t if high is None else _between(low, high)
-        if high is not None and abs(high.t - low.t) <= 1e-12 * max(high.t, low.t):
-            break
-    return Step(low.t, low.here, _MAX_TRIALS) if low.t > 0 and low.value < here.value else None
+    if low.t > 0:
+        return Step(low.t, low.here, _MAX_TRIALS)
+    _require_finite(at.value)
+    return None
+
+
+def at_noise_floor(here: Here, slope: float, t: float) -> bool:
+    """Say whether a search that found nothing from t had nothing to find: its gain was within rounding."""
+    return -t * slope <= 1e3 * here.noise
+
+
+def _require_finite(value: float) -> None:
+    if not np.isfinite(value):
+        raise FloatingPointError(f"the cost is {value} however short the step")
 
 
 class _Trial(NamedTuple):
@@ -86,16 +101,20 @@ class _Trial(NamedTuple):
 
 
 def _tried(here: Here, direction: Tangent, t: float) -> _Trial:
-    geometry, there = here.problem.geometry, moved(here, direction, t)
-    carried = geometry.transport(here.x, direction, there.x)
-    return _Trial(t, there.value, geometry.inner(there.x, there.gradient, carried), there)
+    there = moved(here, direction, t)
+    if not np.isfinite(there.value):  # too far: there is no gradient to ask for
+        return _Trial(t, np.inf, np.inf, there)
+    slope = here.problem.geometry.transported_inner(here.x, direction, there.x, there.gradient)
+    return _Trial(t, there.value, slope, there)
 
 
 def _between(a: _Trial, b: _Trial) -> float:
     """Return the minimiser of the cubic through two trials, kept a tenth of the bracket off its ends."""
+    t = (a.t + b.t) / 2
+    if not np.isfinite(b.value):
+        return t
     d1 = a.slope + b.slope - 3 * (a.value - b.value) / (a.t - b.t)
     root = d1 * d1 - a.slope * b.slope
-    t = (a.t + b.t) / 2
     if root >= 0:
         d2 = np.copysign(np.sqrt(root), b.t - a.t)
         bottom = b.slope - a.slope + 2 * d2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isfinite
 
 from rankfold.geometry.base import Point, scale
 from rankfold.problem import Problem
@@ -11,6 +12,7 @@ from rankfold.solvers.line_search import first_step, moved
 from rankfold.solvers.truncated_cg import SHRINK, Preconditioner, Proposal, truncated_cg
 
 _ACCEPT = 0.1  # ρ above which a step is taken (Absil et al. 2008, section 7.5)
+_REJECTED = "rejected"
 _CAUTION = 1e3  # ρ counts this multiple of rounding in the values as agreement, as Manopt does
 
 
@@ -76,7 +78,9 @@ class TrustRegion:
         if decrease <= here.noise:
             reason = "the model promises no decrease that rounding would not hide"
             report = Report(step=0.0, inner_iterations=products, radius=radius)
-            return replace(state, report=report, stalled=reason, stationary=True)
+            # A radius that shrank because the cost is not finite around says nothing of a minimum.
+            broken = state.report.note == _REJECTED and not isfinite(state.report.rho)
+            return replace(state, report=report, stalled=reason, stationary=not broken)
         there = moved(here, eta, 1.0)
         slack = _CAUTION * here.noise
         rho = (here.value - there.value + slack) / (decrease + slack)
@@ -86,7 +90,7 @@ class TrustRegion:
             inner_iterations=products,
             radius=radius,
             rho=rho,
-            note="" if accepted else "rejected",
+            note="" if accepted else _REJECTED,
         )
         if not accepted:
             smaller = rest[0].radius if rest else radius / SHRINK

@@ -1,0 +1,73 @@
+"""Every solver on every geometry, on problems whose minimum is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rankfold as rf
+from dense import DenseCost
+from geometry.variants import VARIANTS
+
+SOLVERS = {
+    "gd": rf.GradientDescent(),
+    "cg-pr": rf.ConjugateGradient("PR+"),
+    "cg-hs": rf.ConjugateGradient("HS"),
+    "cg-dy": rf.ConjugateGradient("DY"),
+    "tr": rf.TrustRegion(),
+}
+# The diagonal middle and the Euclidean metrics are the paper's negative examples: slow, not wrong.
+SLOW = {"UBV-diagonal", "UY-euclidean"}
+
+
+@pytest.fixture(scope="module")
+def instance():
+    return rf.data.random_completion((120, 90), rank=3, oversampling=6, seed=1)
+
+
+def completion(data, **options):
+    return rf.Completion(data.rows, data.cols, data.values, data.shape, **options)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("name", VARIANTS)
+def test_completion_recovers_the_matrix(name, solver, instance):
+    problem = rf.Problem(completion(instance), VARIANTS[name](instance.shape, 3))
+    slow = name in SLOW and solver != "tr"
+    result = rf.minimize(problem, SOLVERS[solver], tolerance=1e-18, max_iterations=150 if slow else 2000)
+    assert np.all(np.diff(result.trace["value"]) <= 0)
+    if slow:
+        assert result.value < result.trace["value"][0]
+    else:
+        assert result.converged, result.stop_reason
+        assert instance.relative_error(*problem.geometry.factors(result.x)) <= 1e-8
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_smooth_cost_of_full_rank_is_minimised(name, solver):
+    """f(W) = Σ log cosh(W − C) at rank min(shape) has its minimum 0 at W = C."""
+    cost = DenseCost((4, 3), seed=2)
+    problem = rf.Problem(cost, VARIANTS[name]((4, 3), 3))
+    near = problem.geometry.from_svd(
+        *point_of(cost.C + 0.3 * np.random.default_rng(0).standard_normal((4, 3)))
+    )
+    result = rf.minimize(problem, SOLVERS[solver], x0=near, tolerance=1e-8, max_iterations=5000)
+    assert result.converged, result.stop_reason
+    L, R = problem.geometry.factors(result.x)
+    np.testing.assert_allclose(L @ R.T, cost.C, atol=1e-3)
+
+
+def point_of(W):
+    U, s, Vt = np.linalg.svd(W, full_matrices=False)
+    return U, s, Vt.T
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_solvers_agree_on_the_minimum_of_a_noisy_problem(name):
+    data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0, noise=0.1)
+    problem = rf.Problem(completion(data), VARIANTS[name](data.shape, 2))
+    values = [
+        rf.minimize(problem, SOLVERS[s], tolerance=0, max_iterations=1000).value for s in ("cg-pr", "tr")
+    ]
+    assert values[0] == pytest.approx(values[1], rel=1e-2 if name in SLOW else 1e-9)
