@@ -128,15 +128,14 @@ class Completion(Cost):
         from rankfold.kernels.pool import run
 
         A, B = self._factors((L,), (R,))
-        rows, columns = self.observed.by_row, self.observed.by_column
+        rows, columns, size = self.observed.by_row, self.observed.by_column, self.observed.size
         kernel = sweeps.evaluation(A.shape[1], self.loss.kernel_key, self.observed.weighted)
-        chunks = rows.chunks + columns.chunks
-        sums, f_L, f_R = np.empty(chunks), np.empty_like(A), np.empty_like(B)
-        run(
-            kernel, chunks, 2 * self.observed.size * A.shape[1], *rows.arrays, *columns.arrays,
-            A, B, self.loss.parameter, 1 / self.observed.size, sums, f_L, f_R,
-        )  # fmt: skip
-        return Evaluation(float(sums[: rows.chunks].sum()) / self.observed.size, *like(L, f_L, f_R))
+        constants = self.loss.parameter, 1 / size
+        sums, f_L, f_R = np.empty((2, rows.chunks)), np.empty_like(A), np.empty_like(B)
+        by_row = (*rows.arrays, A, B, *constants, sums[0], f_L)
+        by_column = (*columns.arrays, B, A, *constants, sums[1], f_R)
+        run(kernel, rows.chunks, 2 * size * A.shape[1], by_row, by_column)
+        return Evaluation(float(sums[0].sum()) / size, *like(L, f_L, f_R))
 
     def value(self, L: Array, R: Array) -> float:
         """Value alone, in half the time of `evaluate`."""
@@ -148,7 +147,7 @@ class Completion(Cost):
         kernel = sweeps.value(A.shape[1], self.loss.kernel_key, self.observed.weighted)
         sums = np.empty(rows.chunks)
         work = self.observed.size * A.shape[1]
-        run(kernel, rows.chunks, work, *rows.arrays, A, B, self.loss.parameter, sums)
+        run(kernel, rows.chunks, work, (*rows.arrays, A, B, self.loss.parameter, sums))
         return float(sums.sum()) / self.observed.size
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
@@ -157,13 +156,14 @@ class Completion(Cost):
         from rankfold.kernels.pool import run
 
         A, dA, B, dB = self._factors((L, dL), (R, dR))
-        rows, columns = self.observed.by_row, self.observed.by_column
+        rows, columns, size = self.observed.by_row, self.observed.by_column, self.observed.size
         kernel = sweeps.derivative(A.shape[1], self.loss.kernel_key, self.observed.weighted)
+        constants = self.loss.parameter, 1 / size
+        As, Bs = np.stack([A, dA], axis=1), np.stack([B, dB], axis=1)
         df_L, df_R = np.empty_like(A), np.empty_like(B)
-        run(
-            kernel, rows.chunks + columns.chunks, 4 * self.observed.size * A.shape[1], *rows.arrays,
-            *columns.arrays, A, B, dA, dB, self.loss.parameter, 1 / self.observed.size, df_L, df_R,
-        )  # fmt: skip
+        by_row = (*rows.arrays, As, Bs, *constants, df_L)
+        by_column = (*columns.arrays, Bs, As, *constants, df_R)
+        run(kernel, rows.chunks, 4 * size * A.shape[1], by_row, by_column)
         df_L, df_R = like(L, df_L, df_R)
         return df_L, df_R
 
@@ -193,7 +193,8 @@ class Completion(Cost):
         kernel = sweeps.polynomial(rank, len(As), len(Bs), self.observed.weighted)
         sums = np.empty((rows.chunks, 9))
         work = self.observed.size * rank * len(As) * len(Bs)
-        run(kernel, rows.chunks, work, *rows.arrays, np.stack(As, axis=1), np.stack(Bs, axis=1), sums)
+        stacks = np.stack(As, axis=1), np.stack(Bs, axis=1)
+        run(kernel, rows.chunks, work, (*rows.arrays, *stacks, sums))
         coefficients: NDArray[np.float64] = (
             sums.sum(axis=0)[: 2 * (len(As) + len(Bs)) - 3] / self.observed.size
         )

@@ -29,8 +29,8 @@ class Side:
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """The arrays in the order in which kernels take them."""
-        return self.bounds, self.indptr, self.indices, self.data
+        """The arrays as kernels take them, data flat."""
+        return self.bounds, self.indptr, self.indices, self.data.reshape(-1)
 
     @property
     def chunks(self) -> int:

@@ -48,7 +48,8 @@ def _product(side: Side, values: Floats, X: Floats) -> Floats:
     X = np.ascontiguousarray(X, dtype=values.dtype)
     Y = np.empty((side.indptr.size - 1, X.shape[1]), X.dtype)
     kernel = sweeps.product(X.shape[1])
-    run(kernel, side.chunks, X.shape[1] * values.size, side.bounds, side.indptr, side.indices, values, X, Y)
+    work = X.shape[1] * values.size
+    run(kernel, side.chunks, work, (side.bounds, side.indptr, side.indices, values, X, Y))
     return Y
 
 

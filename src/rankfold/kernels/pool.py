@@ -63,16 +63,24 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
-def run(kernel: Callable[..., None], chunks: int, work: float, *arguments: Any) -> None:
-    """Call `kernel(counter, *arguments)` on as many threads as `work` multiply-adds are worth."""
-    counter = np.zeros(1, np.int64)
+def run(kernel: Callable[..., None], chunks: int, work: float, *passes: tuple[Any, ...]) -> None:
+    """Call `kernel(counter, *arguments)` for the arguments of each pass, on as many threads as that is worth.
+
+    `chunks` is what each pass has at most, `work` what all have together in multiply-adds.
+    """
+    counted = [(np.zeros(1, np.int64), *arguments) for arguments in passes]
     helpers = min(threads(), chunks) - 1 if work > SERIAL_WORK else 0
     futures: list[Future[None]] = []
     try:
         with contextlib.suppress(RuntimeError):  # no new threads while the interpreter exits: work alone
-            futures.extend(_pool().submit(kernel, counter, *arguments) for _ in range(helpers))
-        kernel(counter, *arguments)
+            futures.extend(_pool().submit(_work, kernel, counted) for _ in range(helpers))
+        _work(kernel, counted)
     finally:
         for future in futures:
             if not future.cancel():
                 future.result()
+
+
+def _work(kernel: Callable[..., None], passes: list[tuple[Any, ...]]) -> None:
+    for arguments in passes:
+        kernel(*arguments)

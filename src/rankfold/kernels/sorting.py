@@ -86,15 +86,15 @@ def sort(keys: Any, others: Any, data: Any, size: int, index: Any) -> tuple[NDAr
     buckets = ((size - 1) >> int(shift)) + 1
     edges = np.linspace(0, n, PIECES + 1).astype(np.uint64)
     counts = np.zeros((PIECES, buckets), np.uint64)
-    run(_count, PIECES, n, edges, keys, shift, counts)
+    run(_count, PIECES, n, (edges, keys, shift, counts))
     ends = np.cumsum(counts.T.ravel(), dtype=np.uint64)
     heads = (ends - counts.T.ravel()).reshape(buckets, PIECES).T.copy()
     split = np.empty(n, index), np.empty(n, index), np.empty(n, data.dtype)
-    run(_split, PIECES, n, edges, keys, others, data, shift, heads, *split)
+    run(_split, PIECES, n, (edges, keys, others, data, shift, heads, *split))
     starts = np.concatenate([np.zeros(1, np.uint64), ends[PIECES - 1 :: PIECES]])
     indptr = np.zeros(size + 1, np.uint64)
     others_out, data_out = np.empty(n, index), np.empty(n, data.dtype)
-    run(_sort_buckets, buckets, n, starts, *split, shift, indptr, others_out, data_out)
+    run(_sort_buckets, buckets, n, (starts, *split, shift, indptr, others_out, data_out))
     return indptr, others_out, data_out
 
 
@@ -114,7 +114,7 @@ def _find_ties(counter, bounds, indptr, indices, first):  # type: ignore[no-unty
 def first_tie(bounds: UInts, indptr: UInts, indices: UInts) -> int:
     """Position of the first entry equal to the one before it in its row, or -1."""
     first = np.empty(bounds.size - 1, np.int64)
-    run(_find_ties, bounds.size - 1, indices.size, bounds, indptr, indices, first)
+    run(_find_ties, bounds.size - 1, indices.size, (bounds, indptr, indices, first))
     found = first[first >= 0]
     return int(found[0]) if found.size else -1
 

@@ -1,12 +1,12 @@
 """The passes over the observed set: value, gradient, derivative along a direction, line polynomial, product.
 
-A pass over rows takes entry after entry of a row i: gather R_j, combine it with L_i, accumulate. The pass
-over columns is the same code with the roles exchanged; it recomputes residuals, which is cheaper than storing
-and permuting them. `rank`, `loss` and `weighted` are constants of each compiled kernel.
+A pass over rows takes entry after entry of a row i: gather B_j (of B = R), combine it with A_i (of A = L),
+accumulate. The pass over columns is the same code with the roles exchanged; it recomputes residuals, which is
+cheaper than storing and permuting them. `rank`, `loss` and `weighted` are constants of each compiled kernel.
 
 Every kernel takes chunks from `counter`: chunk c of one side is its rows `bounds[c]` to `bounds[c + 1]`. A
-side is `bounds`, `indptr`, `indices`, `data` with data[p] = (value,) or (value, weight); all integers
-unsigned, for numba would otherwise test every index for being negative.
+side is `bounds`, `indptr`, `indices`, `data`, with value or value and weight of each entry in `data`; all
+integers unsigned, for numba would otherwise test every index for being negative.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from rankfold.kernels import formulas
 from rankfold.kernels.registers import axpy, load, multiply_add, prefetch, store, take_next, total, zero
 
 Kernel = Callable[..., None]
-# entries between asking for a row and using it: 10 to 24 measure alike
-AHEAD = np.uint64(12)
 ONE = np.uint64(1)
 
 _formulas = tuple(register_jitable(formula) for formula in formulas.BUILT_IN)
@@ -45,6 +43,16 @@ def _compiled_entry(loss, w, y, parameter):  # type: ignore[no-untyped-def]  # n
     return lambda loss, w, y, parameter: formula(w, y, parameter)
 
 
+def _ahead(length: int) -> np.uint64:
+    """Entries between asking for a row and using it: 10 to 24 measure alike, if the rows stay in cache."""
+    return np.uint64(min(12, max(2, 1024 // length)))
+
+
+def _numbers(weighted: bool) -> np.uint64:
+    """Numbers that come with an entry: its value, and its weight."""
+    return np.uint64(2 if weighted else 1)
+
+
 def _compile(kernel: Kernel, loss: Any = formulas.SQUARE) -> Any:
     # A user's loss is a different object in each process: its kernels could never be found in the cache.
     return njit(kernel, nogil=True, error_model="numpy", cache=isinstance(loss, int))
@@ -52,34 +60,29 @@ def _compile(kernel: Kernel, loss: Any = formulas.SQUARE) -> Any:
 
 @functools.cache
 def evaluation(rank: int, loss: Any, weighted: bool) -> Any:
-    """Kernel for the sum of the losses by chunk of rows, `f_L` and `f_R`."""
+    """Kernel for the sum of the losses, by chunk, and `f_A`, which is `f_L` by rows and `f_R` by columns."""
+    ahead, m = _ahead(rank), _numbers(weighted)
 
     def kernel(  # type: ignore[no-untyped-def]
-        counter, bounds1, indptr1, indices1, data1, bounds2, indptr2, indices2, data2,
-        L, R, parameter, scale, sums, f_L, f_R,
+        counter, bounds, indptr, indices, data, A, B, parameter, scale, sums, f_A
     ):  # fmt: skip
+        last = np.uint64(indices.size - 1)
         while True:
             c = take_next(counter)
-            if c >= bounds1.size + bounds2.size - 2:
+            if c >= bounds.size - 1:
                 break
-            if c < bounds1.size - 1:
-                bounds, indptr, indices, data, A, B, f_A = bounds1[c:], indptr1, indices1, data1, L, R, f_L
-            else:
-                bounds, indptr, indices, data = bounds2[c - bounds1.size + 1 :], indptr2, indices2, data2
-                A, B, f_A = R, L, f_R
-            last = np.uint64(indices.size - 1)
             sum_ = 0.0
-            for i in range(bounds[0], bounds[1]):
+            for i in range(bounds[c], bounds[c + 1]):
                 a = load(A, i, rank)
                 gradient = zero(a)
                 for p in range(indptr[i], indptr[i + ONE]):
-                    prefetch(B, np.uint64(indices[min(p + AHEAD, last)]), rank)
+                    prefetch(B, np.uint64(indices[min(p + ahead, last)]), rank)
                     b = load(B, np.uint64(indices[p]), rank)
                     w = np.float64(total(multiply_add(a, b, zero(a))))
-                    value, first, _ = _entry(loss, w, np.float64(data[p, 0]), parameter)
+                    value, first, _ = _entry(loss, w, np.float64(data[m * p]), parameter)
                     if weighted:
-                        value *= data[p, 1]
-                        first *= data[p, 1]
+                        value *= data[m * p + ONE]
+                        first *= data[m * p + ONE]
                     sum_ += value
                     gradient = axpy(scale * first, b, gradient)
                 store(f_A, i, gradient)
@@ -90,9 +93,10 @@ def evaluation(rank: int, loss: Any, weighted: bool) -> Any:
 
 @functools.cache
 def value(rank: int, loss: Any, weighted: bool) -> Any:
-    """Kernel for the sum of the losses by chunk of rows."""
+    """Kernel for the sum of the losses, by chunk."""
+    ahead, m = _ahead(rank), _numbers(weighted)
 
-    def kernel(counter, bounds, indptr, indices, data, L, R, parameter, sums):  # type: ignore[no-untyped-def]
+    def kernel(counter, bounds, indptr, indices, data, A, B, parameter, sums):  # type: ignore[no-untyped-def]
         last = np.uint64(indices.size - 1)
         while True:
             c = take_next(counter)
@@ -100,13 +104,13 @@ def value(rank: int, loss: Any, weighted: bool) -> Any:
                 break
             sum_ = 0.0
             for i in range(bounds[c], bounds[c + 1]):
-                a = load(L, i, rank)
+                a = load(A, i, rank)
                 for p in range(indptr[i], indptr[i + ONE]):
-                    prefetch(R, np.uint64(indices[min(p + AHEAD, last)]), rank)
-                    b = load(R, np.uint64(indices[p]), rank)
+                    prefetch(B, np.uint64(indices[min(p + ahead, last)]), rank)
+                    b = load(B, np.uint64(indices[p]), rank)
                     w = np.float64(total(multiply_add(a, b, zero(a))))
-                    value, _, _ = _entry(loss, w, np.float64(data[p, 0]), parameter)
-                    sum_ += value * data[p, 1] if weighted else value
+                    value, _, _ = _entry(loss, w, np.float64(data[m * p]), parameter)
+                    sum_ += value * data[m * p + ONE] if weighted else value
             sums[c] = sum_
 
     return _compile(kernel, loss)
@@ -114,38 +118,33 @@ def value(rank: int, loss: Any, weighted: bool) -> Any:
 
 @functools.cache
 def derivative(rank: int, loss: Any, weighted: bool) -> Any:
-    """Kernel for `df_L` and `df_R` along (dL, dR)."""
+    """Kernel for the change `df_A` of `f_A` along (dA, dB).
+
+    A and dA come stacked by row, in an array of shape (d, 2, rank), and so do B and dB: one place to fetch.
+    """
+    width, ahead, m, two = 2 * rank, _ahead(2 * rank), _numbers(weighted), np.uint64(2)
 
     def kernel(  # type: ignore[no-untyped-def]
-        counter, bounds1, indptr1, indices1, data1, bounds2, indptr2, indices2, data2,
-        L, R, dL, dR, parameter, scale, df_L, df_R,
+        counter, bounds, indptr, indices, data, As, Bs, parameter, scale, df_A
     ):  # fmt: skip
+        last = np.uint64(indices.size - 1)
         while True:
             c = take_next(counter)
-            if c >= bounds1.size + bounds2.size - 2:
+            if c >= bounds.size - 1:
                 break
-            if c < bounds1.size - 1:
-                bounds, indptr, indices, data = bounds1[c:], indptr1, indices1, data1
-                A, B, dA, dB, df_A = L, R, dL, dR, df_L
-            else:
-                bounds, indptr, indices, data = bounds2[c - bounds1.size + 1 :], indptr2, indices2, data2
-                A, B, dA, dB, df_A = R, L, dR, dL, df_R
-            last = np.uint64(indices.size - 1)
-            for i in range(bounds[0], bounds[1]):
-                a = load(A, i, rank)
-                da = load(dA, i, rank)
+            for i in range(bounds[c], bounds[c + 1]):
+                a = load(As, two * i, rank)
+                da = load(As, two * i + ONE, rank)
                 change = zero(a)
                 for p in range(indptr[i], indptr[i + ONE]):
-                    ahead = np.uint64(indices[min(p + AHEAD, last)])
-                    prefetch(B, ahead, rank)
-                    prefetch(dB, ahead, rank)
-                    j = np.uint64(indices[p])
-                    b = load(B, j, rank)
-                    db = load(dB, j, rank)
+                    prefetch(Bs, np.uint64(indices[min(p + ahead, last)]), width)
+                    j = two * np.uint64(indices[p])
+                    b = load(Bs, j, rank)
+                    db = load(Bs, j + ONE, rank)
                     w = np.float64(total(multiply_add(a, b, zero(a))))
                     dw = np.float64(total(multiply_add(a, db, multiply_add(da, b, zero(a)))))
-                    _, first, second = _entry(loss, w, np.float64(data[p, 0]), parameter)
-                    weight = scale * data[p, 1] if weighted else scale
+                    _, first, second = _entry(loss, w, np.float64(data[m * p]), parameter)
+                    weight = scale * data[m * p + ONE] if weighted else scale
                     change = axpy(weight * first, db, axpy(weight * second * dw, b, change))
                 store(df_A, i, change)
 
@@ -159,6 +158,7 @@ def polynomial(rank: int, terms1: int, terms2: int, weighted: bool) -> Any:
     Ls and Rs have `terms1` and `terms2` members, one to three, stacked by row: shape (d, terms, rank).
     """
     degree, width = terms1 + terms2 - 2, terms2 * rank
+    ahead, m = _ahead(width), _numbers(weighted)
 
     def kernel(counter, bounds, indptr, indices, data, Ls, Rs, sums):  # type: ignore[no-untyped-def]
         last = np.uint64(indices.size - 1)
@@ -173,7 +173,7 @@ def polynomial(rank: int, terms1: int, terms2: int, weighted: bool) -> Any:
                 a1 = load(Ls, i * m1 + ONE, rank) if terms1 > 1 else zero(a0)
                 a2 = load(Ls, i * m1 + ONE + ONE, rank) if terms1 > 2 else zero(a0)
                 for p in range(indptr[i], indptr[i + ONE]):
-                    prefetch(Rs, np.uint64(indices[min(p + AHEAD, last)]), width)
+                    prefetch(Rs, np.uint64(indices[min(p + ahead, last)]), width)
                     j = np.uint64(indices[p]) * m2
                     b0 = load(Rs, j, rank)
                     w0 = multiply_add(a0, b0, zero(a0))
@@ -191,8 +191,8 @@ def polynomial(rank: int, terms1: int, terms2: int, weighted: bool) -> Any:
                         w2 = multiply_add(a0, b2, w2)
                         w3 = multiply_add(a1, b2, w3) if terms1 > 1 else w3
                         w4 = multiply_add(a2, b2, w4) if terms1 > 2 else w4
-                    weight = np.float64(data[p, 1]) if weighted else 1.0
-                    e0 = np.float64(total(w0)) - data[p, 0]
+                    weight = np.float64(data[m * p + ONE]) if weighted else 1.0
+                    e0 = np.float64(total(w0)) - data[m * p]
                     s0 += weight * e0 * e0
                     if degree > 0:
                         e1 = np.float64(total(w1))
@@ -225,6 +225,7 @@ def polynomial(rank: int, terms1: int, terms2: int, weighted: bool) -> Any:
 @functools.cache
 def product(width: int) -> Any:
     """Kernel for Y = S X with S the values on Ω (or Sᵀ X: the other side) and X of `width` columns."""
+    ahead = _ahead(width)
 
     def kernel(counter, bounds, indptr, indices, data, X, Y):  # type: ignore[no-untyped-def]
         last = np.uint64(indices.size - 1)
@@ -235,7 +236,7 @@ def product(width: int) -> Any:
             for i in range(bounds[c], bounds[c + 1]):
                 y = zero(load(Y, i, width))
                 for p in range(indptr[i], indptr[i + ONE]):
-                    prefetch(X, np.uint64(indices[min(p + AHEAD, last)]), width)
+                    prefetch(X, np.uint64(indices[min(p + ahead, last)]), width)
                     y = axpy(data[p], load(X, np.uint64(indices[p]), width), y)
                 store(Y, i, y)
 
