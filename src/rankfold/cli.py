@@ -1,0 +1,52 @@
+"""The command line. Heavy imports wait inside the commands, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Optimisation over low-rank matrices: matrix completion and more.", no_args_is_help=True
+)
+
+
+@app.callback()
+def main() -> None:
+    """Optimisation over low-rank matrices: matrix completion and more."""
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("demo.png"),
+    seed: Annotated[int, typer.Option(help="Of the random choice of known pixels.")] = 0,
+) -> None:
+    """Complete a photograph of which a third of the pixels are known: a table and a picture.
+
+    Example: rankfold demo --out picture.png
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from rankfold import demo as demonstration
+
+    found = demonstration.run(seed)
+    d1, d2 = found.picture.shape
+    console = Console()
+    console.print(
+        f"A {d1} × {d2} photograph, {found.known.sum():,} of its {found.known.size:,} pixels known, "
+        f"completed at rank {demonstration.RANK} in {found.seconds:.2f} s "
+        f"({found.result.iterations} iterations, compilation included)."
+    )
+    table = Table("unknown pixels predicted by", "error (grey levels of 255)")
+    table.columns[1].justify = "right"
+    for name, error in found.errors.items():
+        table.add_row(name, f"{error:.1f}")
+    console.print(table)
+    demonstration.plot(found, out)
+    console.print(f"The picture is in {out}.")
+
+
+if __name__ == "__main__":
+    app()
