@@ -85,7 +85,8 @@ def plot(demo: Demo, path: str | Path) -> None:
 def _photograph() -> Floats:
     from sklearn.datasets import load_sample_image
 
-    return np.asarray(load_sample_image("china.jpg"), dtype=np.float64).mean(axis=2)
+    colours: Floats = np.asarray(load_sample_image("china.jpg"), dtype=np.float64)
+    return np.asarray(colours.mean(axis=2))
 
 
 def _means(picture: Floats, known: NDArray[np.bool_]) -> Floats:
@@ -94,4 +95,4 @@ def _means(picture: Floats, known: NDArray[np.bool_]) -> Floats:
     rows = residual.sum(axis=1, keepdims=True) / np.maximum(known.sum(axis=1, keepdims=True), 1)
     residual = np.where(known, residual - rows, 0.0)
     cols = residual.sum(axis=0, keepdims=True) / np.maximum(known.sum(axis=0, keepdims=True), 1)
-    return np.asarray(centre + rows + cols)
+    return np.asarray(centre + rows + cols, dtype=np.float64)
