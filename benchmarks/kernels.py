@@ -29,7 +29,7 @@ from rankfold.costs import Completion
 from rankfold.kernels.pool import threads
 
 HERE = Path(__file__).parent
-# name: (size, rank, oversampling)
+# name: (size, rank, oversampling); P4 has the positions of P1, and values do not change the time
 INSTANCES = {
     "P1": (4000, 5, 8),
     "P2": (32000, 5, 8),

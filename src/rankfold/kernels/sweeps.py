@@ -7,6 +7,9 @@ cheaper than storing and permuting them. `rank`, `loss` and `weighted` are const
 Every kernel takes chunks from `counter`: chunk c of one side is its rows `bounds[c]` to `bounds[c + 1]`. A
 side is `bounds`, `indptr`, `indices`, `data`, with value or value and weight of each entry in `data`; all
 integers unsigned, for numba would otherwise test every index for being negative.
+
+Rows are asked for some entries ahead of their use, which hides most of the way to memory: cutting the columns
+into 3 to 12 blocks as well was slower (10⁶ rows and columns, 5·10⁷ entries, rank 10), so nothing is blocked.
 """
 
 from __future__ import annotations
