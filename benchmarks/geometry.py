@@ -1,8 +1,10 @@
-"""Cost of geometry: is it linear in d1 + d2, and how many `gram`s does an iteration's share cost?
+"""What geometry costs, in `gram`s, and how that grows with d.
 
-Run `python -m benchmarks.geometry`. For each geometry, at a well-conditioned point of rank 10 of a d×d matrix, times one
-gradient conversion, one horizontal projection and one retraction, and beside it, in the same run, one `gram` of two
-d×r matrices. Prints the sum of the three in `gram`s and the fitted exponent of d.
+    python -m benchmarks.geometry [--quick]
+
+For each geometry, at a well-conditioned point of rank 10 of a d×d matrix, times one gradient conversion, one
+horizontal projection and one retraction, and beside it, in the same run, one `gram` of two d×r matrices.
+Prints the sum of the three in `gram`s and the fitted exponent of d.
 """
 
 from __future__ import annotations

@@ -104,7 +104,11 @@ class Here:
         rounding = float(np.finfo(np.float64).eps)
         return rounding * (abs(self.value) + rounding * abs(self.problem.cost.value_at_zero))
 
-    def polynomial(self, xi: Tangent) -> NDArray[np.float64]:
-        """Coefficients, constant first, of the cost along the linearised curve x + t xi (section 6.1)."""
+    def polynomial(self, xi: Tangent, every: int = 1) -> NDArray[np.float64]:
+        """Coefficients, constant first, of the cost along the linearised curve x + t xi (section 6.1).
+
+        With `every` > 1, those of a sample of the data, one part in `every`.
+        """
         self.problem.counts.polynomials += 1
-        return self.problem.cost.polynomial(*self.problem.geometry.line(self.x, xi))
+        Ls, Rs = self.problem.geometry.line(self.x, xi)
+        return self.problem.cost.polynomial(Ls, Rs, every)

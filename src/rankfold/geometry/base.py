@@ -19,12 +19,15 @@ Curve = tuple[Sequence[Array], Sequence[Array]]
 
 def lincomb(a: float, xi: Tangent, b: float, eta: Tangent) -> Tangent:
     """Return a ξ + b η."""
-    return type(xi)(*(a * u + b * v for u, v in zip(xi, eta, strict=True)))
+    pairs = zip(xi, eta, strict=True)
+    if a == 1.0:  # the common cases, without a copy of each factor
+        return type(xi)(*(u - v if b == -1.0 else u + b * v for u, v in pairs))
+    return type(xi)(*(a * u + b * v for u, v in pairs))
 
 
 def scale(a: float, xi: Tangent) -> Tangent:
     """Return a ξ."""
-    return type(xi)(*(a * u for u in xi))
+    return type(xi)(*(-u if a == -1.0 else a * u for u in xi))
 
 
 class Geometry(ABC):

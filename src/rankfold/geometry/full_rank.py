@@ -107,14 +107,11 @@ class FullRank(ProductGeometry):
         """φ̇_G = df_L, φ̇_H = df_R."""
         return Factors(df_L, df_R)
 
-
-class _Invariant(FullRank):
-    """The paper's metric, Tr((GᵀG)⁻¹ξ_Gᵀη_G) + Tr((HᵀH)⁻¹ξ_Hᵀη_H)."""
-
     def spaces(self) -> tuple[FactorSpace, ...]:
+        """Return two spaces of matrices of full column rank."""
         return FullColumnRank(), FullColumnRank()
 
-    def generator(self, x: Factors, eta: Factors) -> Array:
+    def generator(self, x: Factors, eta: Factors) -> Array | None:
         """Solve the Sylvester equation M X + X M = GᵀG Hᵀη_H − η_GᵀG HᵀH, M = GᵀG HᵀH, for X = Λᵀ.
 
         In the balanced gauge, where G N and H K both have the Gram matrix diag(σ), it decouples, and no
@@ -153,9 +150,6 @@ class _Euclidean(FullRank):
 class _Preconditioned(FullRank):
     """Tr(HᵀH ξ_Gᵀη_G) + Tr(GᵀG ξ_Hᵀη_H): each factor measured in the metric that the other one induces."""
 
-    def spaces(self) -> tuple[FactorSpace, ...]:
-        return FullColumnRank(), FullColumnRank()
-
     def inner(self, x: Factors, xi: Factors, eta: Factors) -> float:
         return trace(gram(x.H, x.H) @ gram(xi.G, eta.G)) + trace(gram(x.G, x.G) @ gram(xi.H, eta.H))
 
@@ -189,7 +183,7 @@ def _inverse_gram(Y: Array) -> Array:
 
 
 _CLASSES: dict[str, Any] = {
-    "invariant": _Invariant,
+    "invariant": FullRank,
     "euclidean": _Euclidean,
     "preconditioned": _Preconditioned,
 }

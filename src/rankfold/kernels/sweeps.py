@@ -158,20 +158,22 @@ def derivative(rank: int, loss: Any, weighted: bool) -> Any:
 def polynomial(rank: int, terms1: int, terms2: int, weighted: bool) -> Any:
     """Kernel for the coefficients of t ↦ Σ ((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ - W*)² on Ω, by chunk of rows.
 
-    Ls and Rs have `terms1` and `terms2` members, one to three, stacked by row: shape (d, terms, rank).
+    Ls and Rs have `terms1` and `terms2` members, one to three, stacked by row: shape (d, terms, rank). Of
+    each chunk only every `stride`-th row is taken; the last column of `sums` counts the entries.
     """
     degree, width = terms1 + terms2 - 2, terms2 * rank
     ahead, m = _ahead(width), _numbers(weighted)
 
-    def kernel(counter, bounds, indptr, indices, data, Ls, Rs, sums):  # type: ignore[no-untyped-def]
+    def kernel(counter, bounds, indptr, indices, data, Ls, Rs, stride, sums):  # type: ignore[no-untyped-def]
         last = np.uint64(indices.size - 1)
         m1, m2 = np.uint64(terms1), np.uint64(terms2)
         while True:
             c = take_next(counter)
             if c >= bounds.size - 1:
                 break
-            s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = s8 = 0.0
-            for i in range(bounds[c], bounds[c + 1]):
+            s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = s8 = entries = 0.0
+            for i in range(bounds[c], bounds[c + 1], stride):
+                entries += indptr[i + ONE] - indptr[i]
                 a0 = load(Ls, i * m1, rank)
                 a1 = load(Ls, i * m1 + ONE, rank) if terms1 > 1 else zero(a0)
                 a2 = load(Ls, i * m1 + ONE + ONE, rank) if terms1 > 2 else zero(a0)
@@ -219,7 +221,7 @@ def polynomial(rank: int, terms1: int, terms2: int, weighted: bool) -> Any:
                         s6 += weight * 2.0 * e2 * e4
                         s7 += weight * 2.0 * e3 * e4
                         s8 += weight * e4 * e4
-            for k, s in enumerate((s0, s1, s2, s3, s4, s5, s6, s7, s8)):
+            for k, s in enumerate((s0, s1, s2, s3, s4, s5, s6, s7, s8, entries)):
                 sums[c, k] = s
 
     return _compile(kernel)

@@ -39,6 +39,13 @@ def exact(here: Here, direction: Tangent) -> Step | None:
     return Step(t, moved(here, direction, t), 0) if change < -here.noise else None
 
 
+def sampled(here: Here, direction: Tangent, calibration: float) -> Step | None:
+    """Go to the minimum that a sample of the data sees, times `calibration`; None if that is not lower."""
+    t = calibration * minimiser(here.polynomial(direction, here.problem.cost.sampling))
+    there = moved(here, direction, t)
+    return Step(t, there, 0) if there.value < here.value else None
+
+
 def armijo(here: Here, direction: Tangent, slope: float, t: float, decrease: float) -> Step | None:
     """Halve t until f(R(t ξ)) ≤ f + decrease · t · slope (Nocedal and Wright 2006, Procedure 3.1).
 
