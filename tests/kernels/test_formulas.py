@@ -6,7 +6,8 @@ from numpy.testing import assert_allclose
 
 from rankfold.costs import Loss
 
-LOSSES = [Loss.named(name) for name in ("square", "logistic", "huber", "poisson")] + [Loss.huber(0.3)]
+NAMES = "square", "logistic", "huber", "poisson", "squared_hinge"
+LOSSES = [*map(Loss.named, NAMES), Loss.huber(0.3)]
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: f"{loss.formula.__name__}{loss.parameter}")
@@ -29,3 +30,15 @@ def test_huber_joins_square_and_its_tangent():
     value, first, _ = Loss.huber(2.0)(np.array([1.0, 5.0, -5.0]), 0.0)
     assert_allclose(value, [1, 16, 16])
     assert_allclose(first, [2, 4, -4])
+
+
+def test_squared_hinge_pays_for_missing_the_margin():
+    value, first, second = Loss.named("squared_hinge")(np.array([2.0, 0.5, -1.0]), np.array([1.0, 1.0, 0.0]))
+    assert_allclose(value, [0, 0.25, 0])
+    assert_allclose(first, [0, -1, 0])
+    assert_allclose(second, [0, 2, 0])
+
+
+def test_which_losses_may_be_negative():
+    assert [name for name in NAMES if not Loss.named(name).nonnegative] == ["poisson"]
+    assert not Loss.from_functions(lambda w, y: w, lambda w, y: 1.0, lambda w, y: 0.0).nonnegative

@@ -23,8 +23,8 @@ class Loss:
     should use plain arithmetic and NumPy functions; it should work on arrays too.
 
     The built-in ones are named: "square", (w-y)²; "logistic", for y in {0, 1}, log(1+exp(w)) - yw; "poisson",
-    for counts y, exp(w) - yw; and "huber", (w-y)² as far as |w-y| <= 1 and its tangent beyond, which
-    `Loss.huber(delta)` gives with another limit than 1.
+    for counts y, exp(w) - yw; "squared_hinge", for y in {0, 1}, max(0, 1 - (2y-1)w)²; and "huber", (w-y)² as
+    far as |w-y| <= 1 and its tangent beyond, which `Loss.huber(delta)` gives with another limit than 1.
 
     Examples
     --------
@@ -84,6 +84,11 @@ class Loss:
         return self.formula is formulas.square
 
     @property
+    def nonnegative(self) -> bool:
+        """Whether it is known never to be negative."""
+        return self.formula in formulas.BUILT_IN and self.formula is not formulas.poisson
+
+    @property
     def kernel_key(self) -> Any:
         """What the kernels know this loss by: a number if it is built in, a compiled function if not."""
         if self.formula in formulas.BUILT_IN:
@@ -92,7 +97,7 @@ class Loss:
 
     def check_values(self, values: NDArray[Any]) -> None:
         """Raise ValueError at the first datum this loss is not made for."""
-        if self.formula is formulas.logistic:
+        if self.formula in (formulas.logistic, formulas.squared_hinge):
             wrong, want = (values != 0) & (values != 1), "0 or 1 (map -1 and 1 by (y + 1) / 2)"
         elif self.formula is formulas.poisson:
             wrong, want = values < 0, "counts, zero or more"

@@ -37,7 +37,14 @@ def poisson(w: Any, y: Any, _: float) -> Triple:
     return mean - y * w, mean - y, mean
 
 
+def squared_hinge(w: Any, y: Any, _: float) -> Triple:
+    """max(0, 1 - w)² for y = 1, max(0, 1 + w)² for y = 0: entries beyond their margin of 1 cost nothing."""
+    sign = 2.0 * y - 1.0
+    short = np.maximum(0.0, 1.0 - sign * w)
+    return short * short, -2.0 * sign * short, 2.0 * (short > 0.0)
+
+
 # A kernel holds its loss as the position in this list: an integer is the same in every process, so that
 # numba's cache on disk finds the kernel again.
-BUILT_IN = (square, logistic, huber, poisson)
+BUILT_IN = (square, logistic, huber, poisson, squared_hinge)
 SQUARE = 0
