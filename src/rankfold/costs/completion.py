@@ -36,7 +36,7 @@ class Completion(Cost):
         Factors w >= 0 of the terms, 1 if not given. The sum is divided by |Ω| all the same, so doubling all
         weights doubles f.
     loss
-        "square", "logistic", "huber", "poisson" or a `Loss`.
+        "square", "logistic", "huber", "poisson", "squared_hinge" or a `Loss`.
     duplicates
         What to do with an entry given twice: "error", or "keep" to count each as an observation of its own.
 
@@ -67,6 +67,15 @@ class Completion(Cost):
         self.observed = observed
         self.shape = observed.shape
         self.quadratic = self.loss.is_square
+        self.nonnegative = self.loss.nonnegative
+
+    @classmethod
+    def from_observed(cls, observed: Observed, loss: Loss | None = None) -> Completion:
+        """Take a set of entries that is checked and sorted already."""
+        cost = object.__new__(cls)
+        cost.loss = loss or Loss.named("square")
+        cost._set(observed)
+        return cost
 
     @classmethod
     def from_sparse(cls, matrix: Any, **options: Any) -> Completion:
@@ -122,10 +131,7 @@ class Completion(Cost):
 
     def astype(self, dtype: DTypeLike) -> Completion:
         """Return the same cost with its data held in another precision; positions are shared, not copied."""
-        other = object.__new__(type(self))
-        other.loss = self.loss
-        other._set(self.observed.astype(dtype))
-        return other
+        return self.from_observed(self.observed.astype(dtype), self.loss)
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ; exact sums in float64 also for float32 factors."""
