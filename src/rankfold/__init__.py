@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rankfold import data, stopping
     from rankfold.checkpoint import Checkpoint, CheckpointError
     from rankfold.checks import check_geometry, check_gradient, check_hessian, check_retraction
-    from rankfold.costs import Completion, Cost, Loss
+    from rankfold.costs import Combination, Completion, Cost, Frobenius, Loss, Nuclear, Unobserved
     from rankfold.driver import minimize
     from rankfold.geometry import Embedded, FullRank, Geometry, Polar, SubspaceProjection
     from rankfold.problem import Problem
@@ -24,7 +24,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "checkpoint": ("Checkpoint", "CheckpointError"),
     "checks": ("check_geometry", "check_gradient", "check_hessian", "check_retraction"),
-    "costs": ("Completion", "Cost", "Loss"),
+    "costs": ("Combination", "Completion", "Cost", "Frobenius", "Loss", "Nuclear", "Unobserved"),
     "driver": ("minimize",),
     "geometry": ("Embedded", "FullRank", "Geometry", "Polar", "SubspaceProjection"),
     "problem": ("Problem",),
@@ -37,20 +37,24 @@ _MODULES = ("data", "stopping")
 __all__ = [
     "Checkpoint",
     "CheckpointError",
+    "Combination",
     "Completion",
     "ConjugateGradient",
     "Cost",
     "Embedded",
+    "Frobenius",
     "FullRank",
     "Geometry",
     "GradientDescent",
     "Loss",
+    "Nuclear",
     "Polar",
     "Problem",
     "Progress",
     "Result",
     "SubspaceProjection",
     "TrustRegion",
+    "Unobserved",
     "check_geometry",
     "check_gradient",
     "check_hessian",

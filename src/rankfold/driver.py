@@ -48,7 +48,8 @@ def minimize(
         The most steps to take, those before a resume included.
     tolerance
         Converged when the value is at most `tolerance` times the value at W = 0. For a cost whose minimum
-        is 0; set 0 to leave it out (it is left out too when the value at W = 0 is not positive).
+        is 0; set 0 to leave it out (it is left out too when the value at W = 0 is not positive, and for a
+        cost that may be negative).
     stop
         More stopping rules, see `rankfold.stopping`.
     callback
@@ -106,7 +107,7 @@ def _rules(problem: Problem, max_iterations: int, tolerance: float, stop: Rule |
         raise ValueError(f"tolerance must be at least 0 and below 1, not {tolerance!r}")
     if max_iterations < 0:
         raise ValueError(f"max_iterations must be at least 0, not {max_iterations!r}")
-    scale = float(problem.cost.value_at_zero) if tolerance else 0.0
+    scale = float(problem.cost.value_at_zero) if tolerance and problem.cost.nonnegative else 0.0
     near_zero = (ValueBelow(tolerance, scale),) if 0 < scale < float("inf") else ()
     return AnyOf((*near_zero, *((stop,) if stop else ()), Iterations(max_iterations)))
 

@@ -1,7 +1,9 @@
 """What we minimise: smooth functions of a low-rank matrix, seen through its two factors."""
 
 from rankfold.costs.base import Cost, Evaluation
+from rankfold.costs.combination import Combination
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
+from rankfold.costs.regularisers import Frobenius, Nuclear, Unobserved
 
-__all__ = ["Completion", "Cost", "Evaluation", "Loss"]
+__all__ = ["Combination", "Completion", "Cost", "Evaluation", "Frobenius", "Loss", "Nuclear", "Unobserved"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,15 +21,25 @@ class Evaluation(NamedTuple):
     f_R: Array
 
 
+# The shape of a regulariser such as λ‖W‖², which takes the shape of the cost that it is added to.
+ANY_SHAPE = (0, 0)
+
+
 class Cost(ABC):
     """A smooth function of W = L Rᵀ (of W alone: not of how W is factored).
 
     Subclasses set `shape`, and implement `evaluate` and `derivative`. Those whose value is a quadratic
     function of W set `quadratic` and implement `polynomial`, which gives solvers exact line searches.
+
+    Costs add up and scale: `cost + 0.1 * other` is a cost.
     """
 
     shape: tuple[int, int]
     quadratic: bool = False
+    #: whether it never is negative, so that a value small beside that at W = 0 means convergence
+    nonnegative: bool = True
+    #: whether it offers a start point
+    has_start: bool = True
 
     @abstractmethod
     def evaluate(self, L: Array, R: Array) -> Evaluation:
@@ -54,11 +65,27 @@ class Cost(ABC):
         """
         raise TypeError(f"{type(self).__name__} is not quadratic in W, so it has no line polynomial")
 
-    @abstractmethod
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return a start point as a rank-r singular value decomposition (U, s, V)."""
+        raise TypeError(
+            f"{type(self).__name__} has no start point: give minimize an x0, or add it to a cost that has one"
+        )
 
     @property
     @abstractmethod
     def value_at_zero(self) -> float:
         """Value at W = 0: the scale against which a relative tolerance is measured."""
+
+    def __add__(self, other: Any) -> Cost:
+        """Return the sum of two costs."""
+        from rankfold.costs.combination import Combination
+
+        return Combination([(1.0, self), (1.0, other)]) if isinstance(other, Cost) else NotImplemented
+
+    def __mul__(self, factor: Any) -> Cost:
+        """Return the cost times a number."""
+        from rankfold.costs.combination import Combination
+
+        return Combination([(float(factor), self)]) if isinstance(factor, Real) else NotImplemented
+
+    __rmul__ = __mul__

@@ -1,0 +1,226 @@
+"""Regularisers that are functions of W, so that they live on every quotient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import isfinite
+
+import numpy as np
+from array_api_compat import array_namespace, device
+from numpy.typing import ArrayLike, NDArray
+
+from rankfold.costs.base import ANY_SHAPE, Array, Cost, Evaluation
+from rankfold.costs.combination import Combination
+from rankfold.costs.completion import Completion
+from rankfold.costs.observed import Observed, Side
+from rankfold.linalg import gram, pair_sums, svd_of_product, trace
+
+
+class Frobenius(Cost):
+    """λ‖W‖², by r×r Grams: ‖L Rᵀ‖² = Tr(LᵀL RᵀR).
+
+    Parameters
+    ----------
+    weight
+        λ >= 0. Beside a mean over entries, λ is what each of the d1 d2 entries of W pays for its square.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Frobenius(0.5).value(np.array([[3.0], [4.0]]), np.array([[2.0]]))
+    50.0
+    """
+
+    shape = ANY_SHAPE
+    quadratic = True
+    has_start = False
+    value_at_zero = 0.0
+
+    def __init__(self, weight: float):
+        self.weight = _checked_weight(weight)
+
+    def evaluate(self, L: Array, R: Array) -> Evaluation:
+        """Value and partial derivatives at L Rᵀ: S = 2λW."""
+        LL, RR = gram(L, L), gram(R, R)
+        value = self.weight * trace(LL @ RR)
+        return Evaluation(value, 2 * self.weight * (L @ RR), 2 * self.weight * (R @ LL))
+
+    def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
+        """Change of `f_L` and `f_R` along (dL, dR)."""
+        LdL, RdR = gram(L, dL), gram(R, dR)
+        df_L = dL @ gram(R, R) + L @ (RdR + RdR.T)
+        df_R = dR @ gram(L, L) + R @ (LdL + LdL.T)
+        return 2 * self.weight * df_L, 2 * self.weight * df_R
+
+    def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
+        """Coefficients, constant first, of t ↦ λ‖(Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ‖²."""
+        terms = len(Ls) + len(Rs) - 1
+        coefficients = np.zeros(2 * terms - 1)
+        grams_L, grams_R = ([[gram(A, B) for B in As] for A in As] for As in (Ls, Rs))
+        for i, row_L in enumerate(grams_L):
+            for k, LL in enumerate(row_L):
+                for j, row_R in enumerate(grams_R):
+                    for m, RR in enumerate(row_R):
+                        coefficients[i + j + k + m] += self.weight * trace(LL @ RR.T)
+        return coefficients
+
+
+class Nuclear(Cost):
+    """λ‖W‖_*, the sum of the singular values of W, or of those of D_r^½ W D_c^½ (weighted trace norm).
+
+    Smooth where W has full rank r, with S = λ U Vᵀ from the singular value decomposition of W = L Rᵀ, which
+    takes r×r work beside a few tall products. On `Polar`, where W = U B Vᵀ, the value is λ Tr B.
+
+    It is what a ridge on factors becomes as a function of W: 2‖W‖_* is the least ‖L‖² + ‖R‖² over all
+    factorisations L Rᵀ = W. `Nuclear.by_counts` is the same for the ridge that counts a factor's row once
+    for each entry it takes part in.
+
+    Parameters
+    ----------
+    weight
+        λ >= 0.
+    row_weights, col_weights
+        The diagonals of D_r and D_c, positive; both 1 if not given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Nuclear(0.1).value(np.array([[3.0], [4.0]]), np.array([[2.0]]))
+    1.0
+    """
+
+    shape = ANY_SHAPE
+    has_start = False
+    value_at_zero = 0.0
+
+    def __init__(
+        self, weight: float, row_weights: ArrayLike | None = None, col_weights: ArrayLike | None = None
+    ):
+        self.weight = _checked_weight(weight)
+        self._roots: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+        if row_weights is not None and col_weights is not None:
+            self._roots = _roots("row_weights", row_weights), _roots("col_weights", col_weights)
+            self.shape = self._roots[0].size, self._roots[1].size
+        elif not (row_weights is None and col_weights is None):
+            raise ValueError("give both row_weights and col_weights, or neither")
+
+    @staticmethod
+    def by_counts(weight: float, cost: Completion) -> Nuclear:
+        """Return the least λ/|Ω| Σ_(i,j)∈Ω (‖L_i‖² + ‖R_j‖²) over all factorisations L Rᵀ = W.
+
+        That is (2λ/|Ω|) ‖D_r^½ W D_c^½‖_* with the numbers of entries per row and per column on the
+        diagonals: the ridge of popular matrix factorisation codes, which grows with the data. Rows and
+        columns without an entry count as if they had one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> cost = Completion([0, 1, 0, 1], [0, 1, 1, 0], np.ones(4), (2, 2))
+        >>> W = np.array([[3.0], [4.0]]), np.array([[1.0], [0.0]])  # singular value 5, twice two entries each
+        >>> round(Nuclear.by_counts(0.1, cost).value(*W), 12)
+        0.5
+        """
+        counts = (np.maximum(_counts(side), 1) for side in (cost.observed.by_row, cost.observed.by_column))
+        return Nuclear(2 * weight / cost.observed.size, *counts)
+
+    def evaluate(self, L: Array, R: Array) -> Evaluation:
+        """Value and partial derivatives at L Rᵀ."""
+        L, R = self._scaled(L, R)
+        U, s, V = svd_of_product(L, R)
+        f_L, f_R = self._scaled(U @ gram(V, R), V @ gram(U, L))
+        value = self.weight * float(array_namespace(s).sum(s))
+        return Evaluation(value, self.weight * f_L, self.weight * f_R)
+
+    def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
+        """Change of `f_L` and `f_R` along (dL, dR), through that of the polar factor Q = U Vᵀ.
+
+        With Ẇ = U M Vᵀ + U_p Vᵀ + U V_pᵀ, the change of Q is U Ω Vᵀ + U_p Σ⁻¹ Vᵀ + U Σ⁻¹ V_pᵀ, where
+        Ω_ij = (M_ij - M_ji) / (σ_i + σ_j).
+        """
+        (L, R), (dL, dR) = self._scaled(L, R), self._scaled(dL, dR)
+        U, s, V = svd_of_product(L, R)
+        A, C, dA, dC = gram(U, L), gram(V, R), gram(U, dL), gram(V, dR)  # L = U A, R = V C
+        M = dA @ C.T + A @ dC.T
+        Omega = (M - M.T) / pair_sums(s)
+        df_L = U @ (Omega @ C + dC) + (dL - U @ dA) @ (C.T @ (C / s[:, None]))
+        df_R = V @ (Omega.T @ A + dA) + (dR - V @ dC) @ (A.T @ (A / s[:, None]))
+        df_L, df_R = self._scaled(df_L, df_R)
+        return self.weight * df_L, self.weight * df_R
+
+    def _scaled(self, L: Array, R: Array) -> tuple[Array, Array]:
+        """D_r^½ L and D_c^½ R."""
+        if self._roots is None:
+            return L, R
+        xp = array_namespace(L)
+        rows, cols = (xp.asarray(d, dtype=L.dtype, device=device(L)) for d in self._roots)
+        return rows[:, None] * L, cols[:, None] * R
+
+
+class Unobserved(Combination):
+    """λ Σ W_ij² over the entries that a completion cost does not observe.
+
+    A small λ keeps the entries that nothing determines from growing (the λ² of Boumal and Absil's RTRMC).
+    Costs one more pass over Ω: Σ W_ij² over all entries by r×r Grams, less that over Ω.
+
+    Parameters
+    ----------
+    weight
+        λ >= 0.
+    cost
+        The completion cost; only its positions count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> cost = Completion([0, 1], [0, 1], [1.0, 2.0], (2, 2))
+    >>> Unobserved(1.0, cost).value(np.ones((2, 1)), np.array([[1.0], [3.0]]))  # 1² + 3²
+    10.0
+    """
+
+    has_start = False
+
+    def __init__(self, weight: float, cost: Completion):
+        self.weight = _checked_weight(weight)
+        zeros = _zeros_like(cost)
+        super().__init__([(weight, Frobenius(1.0)), (-weight * zeros.observed.size, zeros)])
+        self.nonnegative, self.has_start = True, False
+
+
+def _zeros_like(cost: Completion) -> Completion:
+    """Completion of zeros at the distinct positions of a cost."""
+    side = cost.observed.by_row
+    if _repeats(side):
+        where = np.unique(np.stack([side.keys, side.indices], axis=1), axis=0)
+        observed = Observed.from_triples(where[:, 0], where[:, 1], np.zeros(len(where)), cost.shape)
+    else:
+        sides = (
+            replace(side, data=np.zeros((side.indices.size, 1), cost.observed.dtype))
+            for side in (cost.observed.by_row, cost.observed.by_column)
+        )
+        observed = Observed(cost.shape, *sides)
+    return Completion.from_observed(observed)
+
+
+def _repeats(side: Side) -> bool:
+    """Whether a position comes twice; repeats are neighbours, for entries are sorted."""
+    keys = side.keys
+    return bool(np.any((keys[1:] == keys[:-1]) & (side.indices[1:] == side.indices[:-1])))
+
+
+def _counts(side: Side) -> NDArray[np.int64]:
+    indptr = side.indptr.view(np.int64)
+    return indptr[1:] - indptr[:-1]
+
+
+def _roots(name: str, weights: ArrayLike) -> NDArray[np.float64]:
+    roots: NDArray[np.float64] = np.sqrt(np.asarray(weights, dtype=np.float64))
+    if roots.ndim != 1 or not np.all(np.isfinite(roots) & (roots > 0)):
+        raise ValueError(f"{name} must be a vector of positive, finite numbers")
+    return roots
+
+
+def _checked_weight(weight: float) -> float:
+    if not (isfinite(weight) and weight >= 0):
+        raise ValueError(f"weight must be finite and zero or more; got {weight!r}")
+    return float(weight)

@@ -1,0 +1,160 @@
+"""Sums, multiples and regularisers: against the dense functions of W, on every geometry."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from numpy.testing import assert_allclose, assert_array_equal
+
+import rankfold as rf
+from costs.suite import agrees_with_dense, close, derivatives_are_right_on, factors, polynomial_is_exact
+from geometry.variants import VARIANTS, seeds, sizes
+
+SHAPE = 9, 7
+rng = np.random.default_rng(0)
+WHERE = rng.choice(63, 40, replace=False)
+ROWS, COLS, VALUES = WHERE // 7, WHERE % 7, rng.standard_normal(40)
+DATA = rf.Completion(ROWS, COLS, VALUES, SHAPE)
+MASK = torch.zeros(SHAPE, dtype=torch.float64)
+MASK[ROWS, COLS] = 1.0
+TARGET = torch.zeros(SHAPE, dtype=torch.float64)
+TARGET[ROWS, COLS] = torch.from_numpy(VALUES)
+
+
+def fit(W):
+    return (MASK * (W - TARGET) ** 2).sum() / 40
+
+
+def sum_of_largest(W, rank=3):
+    """The nuclear norm of a matrix of that rank; autodiff cannot pass the zero singular values of torch's."""
+    return torch.sqrt(torch.linalg.eigvalsh(W @ W.T)[-rank:]).sum()
+
+
+D_R, D_C = (torch.from_numpy(rng.uniform(0.5, 3, d)) for d in SHAPE)
+COUNTS = torch.outer(MASK.sum(1), MASK.sum(0)).sqrt()
+COSTS = {
+    "frobenius": (DATA + rf.Frobenius(0.3), lambda W: fit(W) + 0.3 * (W**2).sum()),
+    "nuclear": (DATA + rf.Nuclear(0.3), lambda W: fit(W) + 0.3 * sum_of_largest(W)),
+    "weighted nuclear": (
+        0.1 * DATA + rf.Nuclear(0.3, D_R, D_C),
+        lambda W: 0.1 * fit(W) + 0.3 * sum_of_largest(torch.outer(D_R, D_C).sqrt() * W),
+    ),
+    "nuclear by counts": (
+        DATA + rf.Nuclear.by_counts(0.3, DATA),
+        lambda W: fit(W) + 2 * 0.3 / 40 * sum_of_largest(COUNTS * W),
+    ),
+    "unobserved": (DATA + rf.Unobserved(0.3, DATA), lambda W: fit(W) + 0.3 * ((1 - MASK) * W**2).sum()),
+    "sum of sums": (
+        2 * (DATA + rf.Frobenius(0.1)) + 0.5 * (rf.Unobserved(0.3, DATA) + 2 * DATA),
+        lambda W: 3 * fit(W) + 0.2 * (W**2).sum() + 0.15 * ((1 - MASK) * W**2).sum(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COSTS)
+def test_agrees_with_dense(name):
+    agrees_with_dense(*COSTS[name], rank=3)
+
+
+@pytest.mark.parametrize("name", [name for name in COSTS if "nuclear" not in name])
+def test_polynomial(name):
+    polynomial_is_exact(COSTS[name][0], rank=2)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("name", COSTS)
+def test_on_every_geometry(name, variant):
+    derivatives_are_right_on(variant, COSTS[name][0], rank=3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes(), seeds)
+def test_frobenius_and_nuclear_norms_of_any_shape(size, seed):
+    shape, rank = size
+    L, R = factors(shape, rank, seed, count=1)
+    s = np.linalg.svd(L @ R.T, compute_uv=False)
+    close(rf.Frobenius(0.7).value(L, R), 0.7 * np.sum(s**2))
+    close(rf.Nuclear(0.7).value(L, R), 0.7 * np.sum(s), 1e-9)
+
+
+def test_nuclear_on_polar_is_the_trace_of_its_middle():
+    for middle in ("spd", "diagonal"):
+        geometry = rf.Polar((40, 30), 4, middle)
+        for seed in range(5):
+            x = geometry.random_point(seed)
+            assert_allclose(rf.Nuclear(0.7).value(*geometry.factors(x)), 0.7 * np.trace(x.B), rtol=1e-14)
+
+
+def test_nuclear_shrinks_singular_values_of_a_known_matrix():
+    """For ½‖W - C‖² + λ‖W‖_* the answer is soft thresholding."""
+    C = rng.standard_normal((12, 10))
+    U, s, Vt = np.linalg.svd(C)
+    lam, rank = (s[3] + s[4]) / 2, 4
+    cost = 60.0 * rf.Completion.from_dense(C) + rf.Nuclear(lam)
+    result = rf.minimize(rf.Problem(cost, rf.FullRank(C.shape, rank)), rf.TrustRegion(), tolerance=0.0)
+    L, R = rf.FullRank(C.shape, rank).factors(result.x)
+    assert_allclose(L @ R.T, (U[:, :rank] * (s[:rank] - lam)) @ Vt[:rank], atol=1e-7)
+
+
+def test_unobserved_counts_repeated_entries_once():
+    twice = rf.Completion([0, 0, 1], [0, 0, 1], [1.0, 2.0, 3.0], (2, 2), duplicates="keep")
+    assert_allclose(rf.Unobserved(1.0, twice).value(np.ones((2, 1)), np.array([[1.0], [3.0]])), 10)
+
+
+def test_backends_and_float32():
+    for name, (cost, _) in COSTS.items():
+        arrays = factors(SHAPE, 2)
+        expected = [*cost.evaluate(*arrays[:2])[1:], *cost.derivative(*arrays)]
+        single = [a.astype(np.float32) for a in arrays]
+        for found in (single, [torch.from_numpy(a) for a in single]):
+            results = [*cost.evaluate(*found[:2])[1:], *cost.derivative(*found)]
+            for one, two in zip(results, expected, strict=True):
+                assert type(one) is type(found[0]), name
+                assert one.dtype == found[0].dtype, name
+                assert_allclose(one, two, atol=1e-4)
+
+
+def test_algebra():
+    cost = DATA + 0.5 * rf.Frobenius(2.0) + rf.Nuclear(1.0)
+    assert [a for a, _ in cost.terms] == [1.0, 0.5, 1.0]
+    assert cost.shape == SHAPE
+    assert not cost.quadratic
+    assert (DATA + rf.Frobenius(1.0)).quadratic
+    assert cost.value_at_zero == DATA.value_at_zero
+    for one, two in zip((rf.Frobenius(1.0) + DATA).start(2), DATA.start(2), strict=True):
+        assert_array_equal(one, two)
+    for one, two in zip((rf.Unobserved(1.0, DATA) + DATA).start(2), DATA.start(2), strict=True):
+        assert_array_equal(one, two)
+    assert (DATA * 2).value_at_zero == 2 * DATA.value_at_zero
+    assert (DATA + rf.Unobserved(1.0, DATA)).nonnegative
+    assert not (DATA + -1.0 * rf.Frobenius(1.0)).nonnegative
+
+
+def test_a_cost_that_may_be_negative_does_not_stop_at_a_value_of_zero():
+    counts = rf.Completion(ROWS, COLS, 20.0 + 0 * VALUES, SHAPE, loss="poisson")
+    result = rf.minimize(rf.Problem(counts, rf.FullRank(SHAPE, 1)), rf.TrustRegion())
+    assert result.gradient_norm < 1e-4
+    assert_allclose(result.value, 20 - 20 * np.log(20), rtol=1e-8)
+
+
+def test_errors():
+    with pytest.raises(ValueError, match=r"weight must be finite and zero or more; got -1"):
+        rf.Frobenius(-1)
+    with pytest.raises(ValueError, match="give both row_weights and col_weights"):
+        rf.Nuclear(1.0, [1.0])
+    with pytest.raises(ValueError, match="col_weights must be a vector of positive"):
+        rf.Nuclear(1.0, [1.0], [0.0])
+    with pytest.raises(ValueError, match=r"must have one shape; got \[\(1, 1\), \(9, 7\)\]"):
+        DATA + rf.Nuclear(1.0, [1.0], [1.0])
+    with pytest.raises(ValueError, match="finite numbers only; got nan"):
+        float("nan") * DATA
+    with pytest.raises(TypeError, match="unsupported operand"):
+        DATA + 1
+    with pytest.raises(TypeError, match="multiply"):
+        DATA * "two"
+    with pytest.raises(TypeError, match="Nuclear has no start point"):
+        rf.Nuclear(1.0).start(1)
+    with pytest.raises(TypeError, match="Combination has no start point"):
+        (rf.Nuclear(1.0) + rf.Frobenius(1.0)).start(1)
+    with pytest.raises(TypeError, match="not quadratic"):
+        (DATA + rf.Nuclear(1.0)).polynomial([np.ones((9, 1))], [np.ones((7, 1))])
