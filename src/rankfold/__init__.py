@@ -12,7 +12,17 @@ if TYPE_CHECKING:
     from rankfold import data, stopping
     from rankfold.checkpoint import Checkpoint, CheckpointError
     from rankfold.checks import check_geometry, check_gradient, check_hessian, check_retraction
-    from rankfold.costs import Combination, Completion, Cost, Frobenius, Loss, Nuclear, Unobserved
+    from rankfold.costs import (
+        Combination,
+        Completion,
+        Cost,
+        Frobenius,
+        Loss,
+        Nuclear,
+        Pairs,
+        Regression,
+        Unobserved,
+    )
     from rankfold.driver import minimize
     from rankfold.geometry import Embedded, FullRank, Geometry, Polar, SubspaceProjection
     from rankfold.problem import Problem
@@ -24,7 +34,17 @@ __version__ = "0.1.0"
 _HOMES = {
     "checkpoint": ("Checkpoint", "CheckpointError"),
     "checks": ("check_geometry", "check_gradient", "check_hessian", "check_retraction"),
-    "costs": ("Combination", "Completion", "Cost", "Frobenius", "Loss", "Nuclear", "Unobserved"),
+    "costs": (
+        "Combination",
+        "Completion",
+        "Cost",
+        "Frobenius",
+        "Loss",
+        "Nuclear",
+        "Pairs",
+        "Regression",
+        "Unobserved",
+    ),
     "driver": ("minimize",),
     "geometry": ("Embedded", "FullRank", "Geometry", "Polar", "SubspaceProjection"),
     "problem": ("Problem",),
@@ -48,9 +68,11 @@ __all__ = [
     "GradientDescent",
     "Loss",
     "Nuclear",
+    "Pairs",
     "Polar",
     "Problem",
     "Progress",
+    "Regression",
     "Result",
     "SubspaceProjection",
     "TrustRegion",

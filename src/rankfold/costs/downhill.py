@@ -1,0 +1,52 @@
+"""A start point for any smooth cost: one step down its gradient at W = 0."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold.costs.base import Cost
+
+Floats = NDArray[np.float64]
+POWER_STEPS = 4  # of subspace iteration: a start needs the right directions, not digits
+FLOOR = 1e-8  # least singular value of a start point, relative to the largest
+
+
+def downhill_start(cost: Cost, rank: int, seed: int) -> tuple[Floats, Floats, Floats]:
+    """Return -t S_r as (U, s, V), with S_r the dominant part of rank r of S = ∇f(0), and t a Newton step.
+
+    S is seen through the partial derivatives alone: at L = 0, f_L = S R for any R.
+    """
+    d1, d2 = cost.shape
+    rng = np.random.default_rng(seed)
+    V = np.linalg.qr(rng.standard_normal((d2, rank)))[0]
+    for _ in range(POWER_STEPS):
+        U = np.linalg.qr(cost.evaluate(np.zeros((d1, rank)), V).f_L)[0]
+        S_U = cost.evaluate(U, np.zeros((d2, rank))).f_R
+        V = np.linalg.qr(S_U)[0]
+    V, s, Qt = np.linalg.svd(S_U, full_matrices=False)
+    U = U @ Qt.T
+    change, _ = cost.derivative(np.zeros((d1, rank)), V, U * s, np.zeros((d2, rank)))
+    curvature = float(np.sum(U * s * change))
+    t = float(s @ s) / curvature if curvature > 0 else 1.0
+    return of_full_rank(-U, t * s, V, rank, seed)
+
+
+def of_full_rank(U: Floats, s: Floats, V: Floats, rank: int, seed: int) -> tuple[Floats, Floats, Floats]:
+    """Return the singular value decomposition with `rank` positive values, the missing ones tiny."""
+    rng = np.random.default_rng(seed)
+    missing = rank - s.size
+    if missing > 0:
+        U, V = (
+            np.hstack([X, np.linalg.qr(_normal_to(X, rng.standard_normal((len(X), missing))))[0]])
+            for X in (U, V)
+        )
+        s = np.concatenate([s, np.zeros(missing)])
+    largest = float(s[0]) if s[0] > 0 and np.isfinite(s[0]) else 1.0
+    return U, np.maximum(s, FLOOR * largest), V
+
+
+def _normal_to(X: Floats, Y: Floats) -> Floats:
+    for _ in range(2):  # twice is enough
+        Y = Y - X @ (X.T @ Y)
+    return Y

@@ -1,0 +1,124 @@
+"""Learning on pairs: a bilinear function of the features of two entities."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankfold.costs.base import Array
+from rankfold.costs.completion import Completion
+from rankfold.costs.losses import Loss
+from rankfold.costs.mapped import Features, Mapped
+
+
+class LinearTerms(NamedTuple):
+    """The parts of ŷ = xᵀWz + xᵀa + zᵀb + c, with W = L Rᵀ."""
+
+    L: Array
+    R: Array
+    a: Array
+    b: Array
+    c: float
+
+
+class Pairs(Mapped):
+    """f(W) = (1/n) Σ w_p ℓ(x_pᵀ W z_p, y_p) over n pairs of feature vectors.
+
+    Entities are given once and pairs by their indices, so that features are neither repeated nor multiplied
+    once per pair: a pass takes O((nnz(X) + nnz(Z)) r + n r) operations. It is completion of the matrix
+    X W Zᵀ, whose entries are the predictions.
+
+    Parameters
+    ----------
+    X, Z
+        Features, one row per entity: arrays or SciPy sparse matrices (kept as CSR).
+    y
+        The outcome of each pair.
+    loss
+        "square", "logistic", "huber", "poisson", "squared_hinge" or a `Loss`.
+    pairs
+        Integers of shape (n, 2), the rows of X and of Z that form each pair; a pair may come more than once.
+        If not given, row p of X meets row p of Z.
+    weights
+        Factors w >= 0 of the terms, 1 if not given.
+    linear
+        Whether to add xᵀa + zᵀb + c, by a constant feature on both sides. W then has one more row and column,
+        [[W, a], [bᵀ, c]], and up to two more in rank: allow for them. `linear_terms` takes it apart.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> cost = Pairs([[1.0, 0.0], [0.0, 1.0]], [[1.0], [2.0]], y=[1.0, 4.0], pairs=[[0, 0], [1, 1]])
+    >>> cost.shape, cost.value(np.array([[1.0], [2.0]]), np.array([[1.0]]))
+    ((2, 1), 0.0)
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        Z: Any,
+        y: ArrayLike,
+        loss: str | Loss = "square",
+        pairs: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        linear: bool = False,
+    ):
+        features = [Features.checked("X", X), Features.checked("Z", Z)]
+        if linear:
+            features = [side.with_constant() for side in features]
+        outcomes = _outcomes(y)
+        where = _indices(pairs, outcomes.size, *(side.matrix.shape[0] for side in features))
+        indices = []
+        for k in (0, 1):
+            # Entities without a pair have no say in the cost, and rows without entries are only overhead.
+            used, index = np.unique(where[:, k], return_inverse=True)
+            if used.size < features[k].matrix.shape[0]:
+                features[k] = features[k].take(used)
+            indices.append(index)
+        shape = features[0].matrix.shape[0], features[1].matrix.shape[0]
+        core = Completion(indices[0], indices[1], outcomes, shape, weights, loss, duplicates="keep")
+        super().__init__(core, features[0], features[1])
+        self.linear = linear
+
+    def linear_terms(self, L: Array, R: Array) -> LinearTerms:
+        """Return the parts of ŷ = xᵀWz + xᵀa + zᵀb + c at a point of a cost with `linear=True`."""
+        if not self.linear:
+            raise ValueError("this cost has no linear terms: build it with linear=True")
+        return LinearTerms(L[:-1], R[:-1], L[:-1] @ R[-1], R[:-1] @ L[-1], float(L[-1] @ R[-1]))
+
+
+def _outcomes(y: ArrayLike) -> NDArray[Any]:
+    y = np.asarray(y)
+    if y.ndim != 1 or not y.size or y.dtype.kind not in "fiub":
+        raise ValueError(f"y must be a vector of numbers, one per pair; got shape {y.shape} of {y.dtype}")
+    if not np.isfinite(y).all():
+        at = int(np.argmin(np.isfinite(y)))
+        raise ValueError(f"y[{at}] is {y[at]}; all must be finite: leave unknown pairs out")
+    return y
+
+
+def _indices(pairs: ArrayLike | None, count: int, n1: int, n2: int) -> NDArray[Any]:
+    """Rows of X and Z of each pair, checked."""
+    if pairs is None:
+        if not n1 == n2 == count:
+            raise ValueError(
+                f"without pairs, X, Z and y must have one length; got {n1}, {n2} and {count} rows: "
+                "to combine entities freely, give pairs, an (n, 2) array of row numbers of X and Z"
+            )
+        return np.stack([np.arange(count)] * 2, axis=1)
+    where = np.asarray(pairs)
+    if where.shape != (count, 2) or where.dtype.kind not in "iu":
+        raise ValueError(
+            f"pairs must be integers of shape ({count}, 2), as y has {count} values; "
+            f"got shape {where.shape} of {where.dtype}"
+        )
+    wrong = (where < 0) | (where >= np.array([n1, n2]))
+    if wrong.any():
+        p, k = (int(i) for i in np.argwhere(wrong)[0])
+        raise ValueError(
+            f"pairs[{p}, {k}] is {where[p, k]}, out of range: must be from 0 to {(n1, n2)[k] - 1}, "
+            f"a row of {'XZ'[k]}"
+        )
+    return where

@@ -1,0 +1,190 @@
+"""Learning on pairs: against the dense function of W and against completion, on every geometry."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+import rankfold as rf
+from costs.suite import agrees_with_dense, close, derivatives_are_right_on, factors, polynomial_is_exact
+from geometry.variants import VARIANTS
+
+LOSSES = {
+    "square": lambda w, y: (w - y) ** 2,
+    "logistic": lambda w, y: torch.nn.functional.softplus(w) - y * w,
+    "huber": lambda w, y: torch.where((w - y).abs() <= 1, (w - y) ** 2, 2 * (w - y).abs() - 1),
+    "poisson": lambda w, y: torch.exp(w) - y * w,
+    "squared_hinge": lambda w, y: torch.relu(1 - (2 * y - 1) * w) ** 2,
+    "own": lambda w, y: (w - y) ** 4,
+}
+OWN = rf.Loss.from_functions(
+    lambda w, y: (w - y) ** 4, lambda w, y: 4 * (w - y) ** 3, lambda w, y: 12 * (w - y) ** 2
+)
+
+
+def draw(loss="square", seed=0, n=40, sizes=(8, 6), entities=(12, 10), density=None, **options):
+    """Entities with features, pairs of them with repeats, and the same cost written densely in W."""
+    rng = np.random.default_rng(seed)
+    X, Z = (rng.standard_normal((e, d)) / d**0.5 for e, d in zip(entities, sizes, strict=True))
+    if density is not None:
+        X, Z = (A * (rng.uniform(size=A.shape) < density) for A in (X, Z))
+    pairs = np.stack([rng.integers(0, e, n) for e in entities], axis=1)
+    y = rng.integers(0, 2, n).astype(float)
+    weights = rng.uniform(0, 2, n) if options.pop("weighted", False) else None
+    forms = (sparse.csr_array(X), sparse.csc_array(Z)) if density is not None else (X, Z)
+    cost = rf.Pairs(*forms, y, OWN if loss == "own" else loss, pairs, weights, **options)
+    if options.get("linear"):
+        X, Z = (np.hstack([A, np.ones((len(A), 1))]) for A in (X, Z))
+    x, z, t = torch.from_numpy(X[pairs[:, 0]]), torch.from_numpy(Z[pairs[:, 1]]), torch.from_numpy(y)
+    w = torch.ones(n, dtype=torch.float64) if weights is None else torch.from_numpy(weights)
+    return cost, lambda W: (w * LOSSES[loss](torch.einsum("pi,ij,pj->p", x, W, z), t)).mean()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_agrees_with_dense(loss, weighted):
+    agrees_with_dense(*draw(loss, weighted=weighted), rank=2)
+
+
+@pytest.mark.parametrize("linear", [False, True])
+@pytest.mark.parametrize("density", [None, 0.3])
+def test_dense_and_sparse_features_and_linear_terms(density, linear):
+    cost, dense = draw(density=density, linear=linear)
+    agrees_with_dense(cost, dense, rank=2)
+    polynomial_is_exact(cost, rank=2)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("loss", ["square", "logistic", "poisson"])
+def test_on_every_geometry(loss, variant):
+    derivatives_are_right_on(variant, draw(loss)[0], rank=2)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 30),
+    sizes=st.tuples(st.integers(2, 9), st.integers(2, 9)),
+    entities=st.tuples(st.integers(1, 12), st.integers(1, 12)),
+    density=st.sampled_from([None, 0.5]),
+)
+def test_any_shape(seed, n, sizes, entities, density):
+    agrees_with_dense(*draw("logistic", seed, n, sizes, entities, density), rank=2)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6))
+def test_one_hot_features_are_completion(seed):
+    rng = np.random.default_rng(seed)
+    shape = d1, d2 = tuple(int(d) for d in rng.integers(2, 30, 2))
+    where = np.unique(np.concatenate([rng.integers(0, d1 * d2, 40), np.arange(d1) * d2, np.arange(d2)]))
+    pairs, y = np.stack([where // d2, where % d2], axis=1), rng.standard_normal(where.size)
+    plain = rf.Completion(*pairs.T, y, shape)
+    arrays = factors(shape, 2, seed)
+    for X, Z in ((np.eye(d1), np.eye(d2)), (sparse.eye_array(d1), sparse.eye_array(d2))):
+        cost = rf.Pairs(X, Z, y, pairs=pairs)
+        for one, two in zip(
+            [*cost.evaluate(*arrays[:2]), *cost.derivative(*arrays), cost.value_at_zero],
+            [*plain.evaluate(*arrays[:2]), *plain.derivative(*arrays), plain.value_at_zero],
+            strict=True,
+        ):
+            close(one, two, 1e-12)
+
+
+def test_one_hot_features_take_at_most_three_times_as_long():
+    data = rf.data.random_completion((4000, 4000), rank=5, oversampling=8, seed=0)
+    plain = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    pairs = np.stack([data.rows, data.cols], axis=1)
+    eye = sparse.eye_array(4000)
+    cost = rf.Pairs(eye, eye, data.values, pairs=pairs)
+    L, R = factors((4000, 4000), 5, count=1)
+    times = {cost: [], plain: []}
+    for _ in range(15):
+        for one in times:
+            began = time.perf_counter()
+            one.evaluate(L, R)
+            times[one].append(time.perf_counter() - began)
+    assert min(times[cost]) <= 3 * min(times[plain])
+
+
+def test_rows_meet_rows_without_pairs():
+    rng = np.random.default_rng(0)
+    X, Z, y = rng.standard_normal((20, 4)), rng.standard_normal((20, 3)), rng.standard_normal(20)
+    L, R = factors((4, 3), 2, count=1)
+    expected = np.mean((np.einsum("pi,ij,pj->p", X, L @ R.T, Z) - y) ** 2)
+    close(rf.Pairs(X, Z, y).value(L, R), expected)
+
+
+def test_entities_without_a_pair_change_nothing():
+    rng = np.random.default_rng(0)
+    X, Z, y = rng.standard_normal((9, 4)), rng.standard_normal((8, 3)), rng.standard_normal(3)
+    L, R = factors((4, 3), 2, count=1)
+    some = rf.Pairs(X, Z, y, pairs=[[8, 1], [3, 1], [8, 7]])
+    few = rf.Pairs(X[[3, 8]], Z[[1, 7]], y, pairs=[[1, 0], [0, 0], [1, 1]])
+    close(some.evaluate(L, R).f_L, few.evaluate(L, R).f_L)
+
+
+def test_linear_terms_are_learned():
+    rng = np.random.default_rng(0)
+    X, Z = rng.standard_normal((60, 5)), rng.standard_normal((50, 4))
+    W = np.outer(rng.standard_normal(5), rng.standard_normal(4))
+    a, b, c = rng.standard_normal(5), rng.standard_normal(4), 2.5
+    pairs = np.stack([rng.integers(0, 60, 900), rng.integers(0, 50, 900)], axis=1)
+    y = ((X @ W @ Z.T) + (X @ a)[:, None] + Z @ b + c)[pairs[:, 0], pairs[:, 1]]
+    cost = rf.Pairs(X, Z, y, pairs=pairs, linear=True)
+    geometry = rf.FullRank(cost.shape, rank=3)  # that of W, and two more
+    result = rf.minimize(rf.Problem(cost, geometry), rf.TrustRegion(), tolerance=1e-20)
+    parts = cost.linear_terms(*geometry.factors(result.x))
+    for found, true in ((parts.L @ parts.R.T, W), (parts.a, a), (parts.b, b), (parts.c, c)):
+        assert_allclose(found, true, atol=1e-7)
+
+
+def test_start_is_downhill():
+    for loss in ("square", "logistic", "poisson", "squared_hinge"):
+        cost, _ = draw(loss, n=200)
+        U, s, V = cost.start(2)
+        assert_allclose(U.T @ U, np.eye(2), atol=1e-12)
+        assert cost.value(U * s, V) < cost.value_at_zero
+
+
+def test_backends_and_float32():
+    cost, _ = draw("logistic")
+    arrays = factors(cost.shape, 2)
+    expected = [*cost.evaluate(*arrays[:2])[1:], *cost.derivative(*arrays)]
+    single = [a.astype(np.float32) for a in arrays]
+    for given_ in (single, [torch.from_numpy(a) for a in single]):
+        for one, two in zip(
+            [*cost.evaluate(*given_[:2])[1:], *cost.derivative(*given_)], expected, strict=True
+        ):
+            assert type(one) is type(given_[0])
+            assert one.dtype == given_[0].dtype
+            assert_allclose(one, two, atol=1e-5)
+
+
+def test_errors():
+    X, Z, y = np.ones((3, 2)), np.ones((4, 2)), np.ones(3)
+    for match, arguments in {
+        "X must be a matrix with a row per entity": (np.ones(3), Z, y),
+        "Z has entries that are NaN": (X, np.full((4, 2), np.nan), y),
+        "X must hold real numbers": (X.astype(complex), Z, y),
+        "without pairs, X, Z and y must have one length; got 3, 4 and 3": (X, Z, y),
+        r"pairs\[1, 1\] is 4, out of range: must be from 0 to 3, a row of Z": (
+            X, Z, y, "square", [[0, 0], [1, 4], [0, 0]],
+        ),
+        r"pairs must be integers of shape \(3, 2\)": (X, Z, y, "square", [[0, 0]]),
+        r"y\[2\] is nan; all must be finite": (X, Z, [1, 2, np.nan], "square", [[0, 0]] * 3),
+        "y must be a vector": (X, Z, np.ones((3, 1))),
+        "but the logistic loss wants 0 or 1": (X, Z[:3], [0, 1, 2], "logistic"),
+    }.items():  # fmt: skip
+        with pytest.raises((ValueError, TypeError), match=match):
+            rf.Pairs(*arguments)
+    cost = rf.Pairs(X, Z[:3], y)
+    with pytest.raises(ValueError, match="no linear terms"):
+        cost.linear_terms(X, Z)
+    with pytest.raises(ValueError, match=r"R must have shape \(2, r\); got \(3, 1\)"):
+        cost.evaluate(np.ones((2, 1)), np.ones((3, 1)))
