@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from rankfold.checkpoint import Checkpoint, CheckpointError
     from rankfold.checks import check_geometry, check_gradient, check_hessian, check_retraction
     from rankfold.costs import (
+        Biased,
         Combination,
         Completion,
         Cost,
+        Custom,
         Frobenius,
         Loss,
         Nuclear,
@@ -35,9 +37,11 @@ _HOMES = {
     "checkpoint": ("Checkpoint", "CheckpointError"),
     "checks": ("check_geometry", "check_gradient", "check_hessian", "check_retraction"),
     "costs": (
+        "Biased",
         "Combination",
         "Completion",
         "Cost",
+        "Custom",
         "Frobenius",
         "Loss",
         "Nuclear",
@@ -55,12 +59,14 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("data", "stopping")
 
 __all__ = [
+    "Biased",
     "Checkpoint",
     "CheckpointError",
     "Combination",
     "Completion",
     "ConjugateGradient",
     "Cost",
+    "Custom",
     "Embedded",
     "Frobenius",
     "FullRank",

@@ -1,0 +1,243 @@
+"""Completion with offsets: one for all entries, one for each row, one for each column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+
+from rankfold.costs.arrays import like
+from rankfold.costs.base import Array, Cost, Evaluation
+from rankfold.costs.completion import Completion
+from rankfold.costs.observed import Observed
+from rankfold.costs.start import SparseMatrix
+
+Floats = NDArray[np.float64]
+# Up to this many rows or columns the eliminated system is factored; beyond, conjugate gradients solve it.
+MAX_FACTORED = 4096
+
+
+class Biases(NamedTuple):
+    """Offsets of a fit: entry (i, j) is predicted by W_ij + mean + rows[i] + cols[j]."""
+
+    mean: float
+    rows: Floats
+    cols: Floats
+
+
+class Biased(Cost):
+    """Completion of W + mean + row and column offsets, with the best offsets for each W.
+
+    f(W) is the least of (1/|Ω|) (Σ w_ij (W_ij + μ + b_i + c_j - y_ij)² + ρ_μ μ² + ρ_r ‖b‖² + ρ_c ‖c‖²) over
+    μ, b and c.
+
+    The offsets are the solution of a linear system that is factored once, so they are always optimal and
+    never variables: f is a function of W alone, quadratic, and every geometry and solver works on it. A pass
+    costs two more products with the pattern of Ω, and two more columns.
+
+    Parameters
+    ----------
+    cost
+        A completion cost with the square loss.
+    mean, rows, cols
+        The ridges ρ_μ >= 0 and ρ_r, ρ_c > 0, in numbers of entries: without W, an offset of a row with n
+        entries shrinks by n / (n + ρ_r).
+    by_counts
+        Multiply ρ_r and ρ_c by the number of entries in the row or column, as popular codes do.
+
+    Examples
+    --------
+    >>> import numpy as np, rankfold as rf
+    >>> plain = rf.Completion([0, 0, 1, 1], [0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0], (2, 2))
+    >>> cost = Biased(plain, rows=1e-9, cols=1e-9)
+    >>> zero = np.zeros((2, 1)), np.zeros((2, 1))
+    >>> np.round(cost.biases(*zero).rows, 6).tolist()
+    [-1.0, 1.0]
+    """
+
+    quadratic = True
+
+    def __init__(
+        self,
+        cost: Completion,
+        mean: float = 0.0,
+        rows: float = 5.0,
+        cols: float = 5.0,
+        by_counts: bool = False,
+    ):
+        if not cost.quadratic:
+            raise ValueError("offsets are eliminated exactly for the square loss only")
+        if not (mean >= 0 and rows > 0 and cols > 0 and np.isfinite(mean + rows + cols)):
+            raise ValueError(
+                "ridges must be finite, that of the mean zero or more and those of rows and columns "
+                f"positive; got {mean}, {rows} and {cols}"
+            )
+        self.completion, self.shape = cost, cost.shape
+        self._system = _System(cost.observed, mean, rows, cols, by_counts)
+
+    def biases(self, L: Array, R: Array) -> Biases:
+        """Return the best offsets for W = L Rᵀ."""
+        A, B = self.completion._factors((L,), (R,))
+        beta = self._system.offsets(A, B)
+        return Biases(float(beta[-1]), *np.split(beta[:-1], [self.shape[0]]))
+
+    def evaluate(self, L: Array, R: Array) -> Evaluation:
+        """Value and partial derivatives at L Rᵀ: as the offsets are optimal, theirs vanish."""
+        A, B = self.completion._factors((L,), (R,))
+        beta = self._system.offsets(A, B)
+        value, f_L, f_R = self.completion.evaluate(*self._with(A, B, beta))
+        return Evaluation(value + self._system.penalty(beta), *_without(L, f_L, f_R))
+
+    def value(self, L: Array, R: Array) -> float:
+        """Value alone."""
+        A, B = self.completion._factors((L,), (R,))
+        beta = self._system.offsets(A, B)
+        return self.completion.value(*self._with(A, B, beta)) + self._system.penalty(beta)
+
+    def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
+        """Change of `f_L` and `f_R` along (dL, dR), the change of the offsets included."""
+        A, dA, B, dB = self.completion._factors((L, dL), (R, dR))
+        beta = self._system.offsets(A, B)
+        change = -self._system.solve(self._system.sums(dA, B) + self._system.sums(A, dB))
+        here, moving = self._with(A, B, beta), self._with(dA, dB, change, constant=0.0)
+        df_L, df_R = _without(L, *self.completion.derivative(*here, *moving))
+        return df_L, df_R
+
+    def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
+        """Coefficients, constant first, of t ↦ f((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ).
+
+        With the offsets held, it is that of completion. Letting them follow lowers it by aᵀH⁻¹a / |Ω|, a(t)
+        being the sums by row, by column and in all of the change of W on Ω, and H the offsets' system.
+        """
+        factors = self.completion._factors(Ls, Rs)
+        As, Bs = factors[: len(Ls)], factors[len(Ls) :]
+        system, beta = self._system, self._system.offsets(As[0], Bs[0])
+        zero = np.zeros_like(beta)
+        lines = [self._with(As[0], Bs[0], beta)]
+        lines += [self._with(A, Bs[0], zero, 0.0) for A in As[1:]]
+        lines_R = [lines[0][1], *(self._with(As[0], B, zero, 0.0)[1] for B in Bs[1:])]
+        coefficients = self.completion.polynomial([line[0] for line in lines], lines_R)
+        coefficients[0] += system.penalty(beta)
+        sums = np.zeros((len(As) + len(Bs) - 1, beta.size))
+        for i, A in enumerate(As):
+            for j, B in enumerate(Bs):
+                if i + j:
+                    sums[i + j] += system.sums(A, B)
+        gains = sums @ system.solve(sums.T) / self.completion.observed.size
+        for k in range(1, len(sums)):
+            for m in range(1, len(sums)):
+                coefficients[k + m] -= gains[k, m]
+        return coefficients
+
+    def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
+        """Return the start point of completion of what the offsets alone leave over."""
+        mean, rows, cols = self.biases(*(np.zeros((d, 1)) for d in self.shape))
+        sides = []
+        for side, own, other in (
+            (self.completion.observed.by_row, rows, cols),
+            (self.completion.observed.by_column, cols, rows),
+        ):
+            data = side.data.copy()
+            data[:, 0] -= mean + own[side.keys] + other[side.indices]
+            sides.append(replace(side, data=data))
+        return Completion.from_observed(Observed(self.shape, *sides)).start(rank, seed)
+
+    @cached_property
+    def value_at_zero(self) -> float:
+        """Value at W = 0: what offsets alone leave over."""
+        return self.value(*(np.zeros((d, 1)) for d in self.shape))
+
+    def _with(self, A: Any, B: Any, beta: Floats, constant: float = 1.0) -> tuple[Any, Any]:
+        """[A, b + μ, 1] and [B, 1, c], whose product is W with the offsets added."""
+        b, c = np.split(beta[:-1], [self.shape[0]])
+        left = np.column_stack([A, b + beta[-1], np.full(len(A), constant)])
+        right = np.column_stack([B, np.full(len(B), constant), c])
+        return left.astype(A.dtype, copy=False), right.astype(A.dtype, copy=False)
+
+
+def _without(example: Array, f_L: Any, f_R: Any) -> list[Array]:
+    """Drop the columns of the offsets."""
+    return like(example, *(np.ascontiguousarray(f[:, :-2]) for f in (f_L, f_R)))
+
+
+class _System:
+    """The normal equations of the offsets β = (b, c, μ), with the larger of b and c eliminated."""
+
+    def __init__(self, observed: Observed, mean: float, rows: float, cols: float, by_counts: bool):
+        self.size = observed.size
+        sides = observed.by_row, observed.by_column
+        weights = [
+            np.array(side.data[:, 1], dtype=np.float64) if observed.weighted else np.ones(observed.size)
+            for side in sides
+        ]
+        self.pattern = SparseMatrix(observed, (weights[0], weights[1]))
+        ones = [np.ones((d, 1)) for d in observed.shape]
+        counts = self.sums(*ones)
+        scales = np.maximum(counts[:-1], 1.0) if by_counts else np.ones(sum(observed.shape))
+        self.ridges = np.append(scales * np.repeat([rows, cols], observed.shape), mean)
+        self._eliminate(observed, counts, weights[0])
+        values = [side.data[:, 0] * w for side, w in zip(sides, weights, strict=True)]
+        data = SparseMatrix(observed, (values[0], values[1]))
+        by_row, by_col = (data @ ones[1])[:, 0], data.transposed_times(ones[0])[:, 0]
+        self.data_sums = np.concatenate([by_row, by_col, [by_row.sum()]])
+
+    def sums(self, A: Any, B: Any) -> Floats:
+        """Sums of the (weighted) entries of A Bᵀ on Ω: by row, by column and in all."""
+        A, B = A.astype(np.float64, copy=False), B.astype(np.float64, copy=False)
+        by_row = np.einsum("ik,ik->i", A, self.pattern @ B)
+        by_col = np.einsum("jk,jk->j", B, self.pattern.transposed_times(A))
+        return np.concatenate([by_row, by_col, [by_row.sum()]])
+
+    def offsets(self, A: Any, B: Any) -> Floats:
+        """The best β for W = A Bᵀ."""
+        return self.solve(self.data_sums - self.sums(A, B))
+
+    def penalty(self, beta: Floats) -> float:
+        """What the ridges charge for β."""
+        return float(self.ridges @ beta**2) / self.size
+
+    def _eliminate(self, observed: Observed, counts: Floats, weights: Floats) -> None:
+        d1, d2 = observed.shape
+        side = observed.by_row
+        N = sparse.csr_array((weights, side.indices.astype(np.int64), side.indptr.astype(np.int64)), (d1, d2))
+        own = slice(0, d1), slice(d1, d1 + d2)
+        self.large, self.small = own if d1 >= d2 else own[::-1]
+        N = N if d1 >= d2 else N.T
+        diagonal = counts + self.ridges
+        self.D = diagonal[self.large]
+        self.F = sparse.csr_array(sparse.hstack([N, counts[self.large][:, None]]))
+        corner = counts[self.small][:, None]
+        self.K = sparse.block_array([
+            [sparse.diags_array(diagonal[self.small]), corner], [corner.T, diagonal[-1:][None]]
+        ])  # fmt: skip
+        if self.K.shape[0] <= MAX_FACTORED:
+            schur = self.K.toarray() - (self.F.T @ (self.F / self.D[:, None])).toarray()
+            self.factor = linalg.cho_factor(schur)
+        else:
+            self.factor = None
+
+    def solve(self, rhs: Floats) -> Floats:
+        """H⁻¹ times one right-hand side, or several as columns."""
+        D = self.D if rhs.ndim == 1 else self.D[:, None]
+        large, small = rhs[self.large], np.concatenate([rhs[self.small], rhs[-1:]])
+        small = self._solve_small(small - self.F.T @ (large / D))
+        result = np.empty_like(rhs)
+        result[self.large] = (large - self.F @ small) / D
+        result[self.small], result[-1] = small[:-1], small[-1]
+        return result
+
+    def _solve_small(self, rhs: Floats) -> Floats:
+        if self.factor is not None:
+            return np.asarray(linalg.cho_solve(self.factor, rhs))
+        schur = sparse.linalg.LinearOperator(
+            self.K.shape, lambda x: self.K @ x - self.F.T @ ((self.F @ x) / self.D), dtype=np.float64
+        )
+        jacobi = sparse.diags_array(1 / self.K.diagonal())
+        columns = rhs[:, None] if rhs.ndim == 1 else rhs
+        solutions = [sparse.linalg.cg(schur, b, rtol=1e-13, M=jacobi)[0] for b in columns.T]
+        return np.stack(solutions, axis=1).reshape(rhs.shape)
