@@ -150,7 +150,7 @@ class _Run:
             _check_point(x0, self.problem.geometry)
         state = self.method.init(self.problem, self.problem.start() if x0 is None else x0)
         row = self._row(state, 0, before)
-        if not (isfinite(row.value) and isfinite(row.gradient_norm)):
+        if not _is_finite(state, row):
             whose = "the cost's own start point" if x0 is None else "x0"
             raise ValueError(
                 f"at {whose} the value is {row.value} and the gradient norm {row.gradient_norm}: "
@@ -183,7 +183,7 @@ class _Run:
         before = replace(self.problem.counts)
         state = self.method.step(self.problem, progress.state)
         row = self._row(state, progress.iteration + 1, before)
-        if not (isfinite(row.value) and isfinite(row.gradient_norm)):
+        if not _is_finite(state, row):
             raise _NotFiniteError(f"the value is {row.value} and the gradient norm {row.gradient_norm}")
         # Of equal values the later: its gradient is usually the smaller.
         better = row.value <= progress.best.value
@@ -221,6 +221,12 @@ class _Run:
         if asked and stop is None:
             return Stop(f"stopped by the callback at iteration {progress.iteration}")
         return stop
+
+
+def _is_finite(state: Any, row: Row) -> bool:
+    if getattr(state, "gradient_free", False):
+        return isfinite(row.value)
+    return isfinite(row.value) and isfinite(row.gradient_norm)
 
 
 class _NotFiniteError(FloatingPointError):

@@ -150,6 +150,7 @@ class ScriptState:
     report: Report = field(default_factory=Report)
     stalled: str = ""
     stationary: bool = False
+    gradient_free: bool = False
     index: int = 0
 
 

@@ -92,6 +92,15 @@ def test_what_is_not_finite_ends_the_run_with_the_best_point(bad):
     assert isinstance(result.error, FloatingPointError)
 
 
+def test_a_method_without_gradient_says_so():
+    entry = {"value": 1.0, "gradient_norm": nan, "gradient_free": True}
+    result = minimize(make_problem(), Script((entry, entry | {"value": 0.5})), max_iterations=1)
+    assert result.error is None
+    assert np.isnan(result.trace["gradient_norm"]).all()
+    ended = minimize(make_problem(), Script((entry, entry | {"value": inf})))
+    assert ended.stop_reason.startswith("not finite in iteration 1")
+
+
 def test_a_cost_that_turns_nan_or_raises(monkeypatch):
     for outcome, reason in [
         (nan, "not finite in iteration 6"),

@@ -70,7 +70,7 @@ class State(Protocol):
 
     @property
     def gradient_norm(self) -> float:
-        """The norm of the gradient there; NaN where a method has none."""
+        """The norm of the gradient there; NaN where a method has none, which is then `gradient_free`."""
         ...
 
     @property
@@ -85,6 +85,8 @@ class State(Protocol):
 
     # A state may also have `stationary: bool`: whether `stalled` means that only rounding stops the method,
     # so that the run has converged as far as the arithmetic can tell. Without it, a stalled run has not.
+    # And it may have `gradient_free = True`: the method computes no gradient, and its norm is NaN. Without
+    # it, a NaN there is an overflow, which ends the run.
 
 
 S = TypeVar("S", bound=Any)
