@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,26 @@ SAFE = 1e-5
 MIN_WIDTH = 4  # of a block: narrower ones take more steps than they save time
 
 
+class Operator(Protocol):
+    """A matrix known by its products with tall blocks."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of its entries."""
+        ...
+
+    def __matmul__(self, X: Floats) -> Floats: ...
+
+    def transposed_times(self, X: Floats) -> Floats:
+        """Aᵀ X."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class SparseMatrix:
     """Values at the positions of Ω, zero elsewhere; `values` gives them by row and by column."""
@@ -32,6 +52,11 @@ class SparseMatrix:
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and columns."""
         return self.observed.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of its entries."""
+        return self.values[0].dtype
 
     def __matmul__(self, X: Floats) -> Floats:
         """S X."""
@@ -55,22 +80,23 @@ def _product(side: Side, values: Floats, X: Floats) -> Floats:
 
 
 def dominant_svd(
-    S: SparseMatrix, rank: int, seed: int, tolerance: float = TOLERANCE
+    S: Operator, rank: int, seed: int = 0, first: Floats | None = None, tolerance: float = TOLERANCE
 ) -> tuple[Floats, Floats, Floats]:
     """Return the `rank` largest singular values and their vectors, S ≈ U diag(s) Vᵀ.
 
-    Block Golub-Kahan-Lanczos with full reorthogonalisation, from a random block: S V = U B with B block
-    bidiagonal, whose singular values and residuals come for free. Stops when residuals ‖S v - σ u‖ are at
-    most `tolerance` · σ_1, or after `MAX_STEPS`.
+    Block Golub-Kahan-Lanczos with full reorthogonalisation, from a random block, or from `first` if right
+    singular vectors are known nearly: S V = U B with B block bidiagonal, whose singular values and residuals
+    come for free. Stops at residuals of `tolerance` times the largest value, or after `MAX_STEPS`.
     """
-    width = max(rank, MIN_WIDTH)
+    width = max(rank, MIN_WIDTH) if first is None else first.shape[1]
     if min(S.shape) <= 4 * width:
         return _thin_svd(S, rank)
     steps = min(MAX_STEPS, min(S.shape) // width)
-    dtype = S.values[0].dtype
+    dtype = S.dtype
     U, V = (np.empty((d, steps * width), dtype, order="F") for d in S.shape)
     B = np.zeros((steps * width, steps * width), dtype)
-    V_k = np.random.default_rng(seed).standard_normal((S.shape[1], width)).astype(dtype)
+    V_k = np.random.default_rng(seed).standard_normal((S.shape[1], width)) if first is None else first
+    V_k = V_k.astype(dtype, copy=False)
     V_k, _ = _orthonormal(V_k, V[:, :0])
     for k in range(steps):
         here, after = slice(k * width, (k + 1) * width), slice((k + 1) * width, (k + 2) * width)
@@ -100,7 +126,7 @@ def _orthonormal(X: Floats, basis: Floats) -> tuple[Floats, Floats]:
     return Q, again @ R
 
 
-def _thin_svd(S: SparseMatrix, rank: int) -> tuple[Floats, Floats, Floats]:
+def _thin_svd(S: Operator, rank: int) -> tuple[Floats, Floats, Floats]:
     """By a dense SVD, for matrices with one side of not much more than the rank."""
     if S.shape[0] < S.shape[1]:
         V, s, Ut = np.linalg.svd(S.transposed_times(np.eye(S.shape[0])), full_matrices=False)
