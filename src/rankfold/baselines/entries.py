@@ -1,0 +1,60 @@
+"""What baselines share: the residual on Ω as a sparse matrix, and the checks of what they are made for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold.costs import Completion
+from rankfold.costs.observed import Observed, Side
+from rankfold.costs.start import SparseMatrix
+from rankfold.problem import Problem
+
+Floats = NDArray[np.float64]
+
+
+def check_geometry(name: str, problem: Problem, kind: Any) -> None:
+    """Raise TypeError unless `problem` is posed on the geometry whose points the method `name` moves."""
+    if not isinstance(problem.geometry, kind):
+        raise TypeError(f"{name} keeps its points in a {kind.__name__} geometry, not {problem.geometry!r}")
+
+
+def observed_entries(name: str, problem: Problem, weights: bool = False) -> Observed:
+    """Return Ω with its data, or say why the method `name` cannot minimise this cost."""
+    cost = problem.cost
+    if not (isinstance(cost, Completion) and cost.loss.is_square):
+        raise TypeError(f"{name} is made for rankfold.Completion with the square loss, not {cost!r}")
+    if cost.observed.weighted and not weights:
+        raise TypeError(f"{name} knows no weights: drop them, or use a solver, or RTRMC")
+    return cost.observed.astype(np.float64)
+
+
+def run_lines(kernel: Any, side: Side, width: int, *arguments: Any) -> None:
+    """Run a kernel over the entries of the lines of `side`, `width` multiply-adds each."""
+    from rankfold.kernels.pool import run
+
+    run(kernel, side.chunks, side.indices.size * width, (*side.arrays, *arguments))
+
+
+def residual(observed: Observed, L: Floats, R: Floats) -> SparseMatrix:
+    """Return P_Ω(L Rᵀ − W*).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankfold.costs.observed import Observed
+    >>> observed = Observed.from_triples([0, 1], [0, 1], [1.0, 5.0], (2, 2))
+    >>> residual(observed, np.ones((2, 1)), np.ones((2, 1))).values[0].tolist()
+    [0.0, -4.0]
+    """
+    from rankfold.kernels import least_squares
+
+    L, R = np.ascontiguousarray(L, np.float64), np.ascontiguousarray(R, np.float64)
+    kernel, values = least_squares.residuals(L.shape[1]), []
+    for side, A, B in ((observed.by_row, L, R), (observed.by_column, R, L)):
+        out = np.empty(observed.size)
+        run_lines(kernel, side, L.shape[1], A, B, out)
+        values.append(out)
+    return SparseMatrix(observed, (values[0], values[1]))

@@ -1,0 +1,187 @@
+"""Passes over one side of Ω, for methods that solve a small least-squares problem per row or column.
+
+A line is a row of W (side `by_row`) or a column (side `by_column`). `A` holds the factor whose rows belong to
+the lines, `B` the other one: the entry p of line i is A_i · B_j with j = indices[p]. `shift` is RTRMC's λ²:
+the weight that entries outside Ω carry, and that those inside therefore lack. Kernels take chunks of lines
+from `counter` (see `rankfold.kernels.pool`).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from rankfold.kernels.registers import axpy, load, multiply_add, prefetch, store, take_next, total, zero
+
+ONE = np.uint64(1)
+AHEAD = np.uint64(12)  # entries between asking for a row and using it
+# A pivot below this part of its diagonal entry is rounding: the line does not determine that unknown.
+SINGULAR = 1e-14
+
+
+def _numbers(weighted: bool) -> np.uint64:
+    """Numbers that come with an entry: its value, and its weight."""
+    return np.uint64(2 if weighted else 1)
+
+
+def _compile(kernel: Any) -> Any:
+    return njit(kernel, nogil=True, error_model="numpy", cache=True)
+
+
+@functools.cache
+def residuals(rank: int) -> Any:
+    """Kernel for the entries of A Bᵀ − W* on Ω, in the order of the side; of data without weights."""
+
+    def kernel(counter, bounds, indptr, indices, data, A, B, out):  # type: ignore[no-untyped-def]
+        last = np.uint64(indices.size - 1)
+        while True:
+            c = take_next(counter)
+            if c >= bounds.size - 1:
+                break
+            for i in range(bounds[c], bounds[c + 1]):
+                a = load(A, i, rank)
+                for p in range(indptr[i], indptr[i + ONE]):
+                    prefetch(B, np.uint64(indices[min(p + AHEAD, last)]), rank)
+                    b = load(B, np.uint64(indices[p]), rank)
+                    out[p] = total(multiply_add(a, b, zero(a))) - data[p]
+
+    return _compile(kernel)
+
+
+@functools.cache
+def normal_equations(rank: int, weighted: bool) -> Any:
+    """Kernel for Q_i = Σ (w − shift) B_j B_jᵀ and q_i = Σ w y B_j of each line; Q has the shape (d r, r)."""
+    m = _numbers(weighted)
+
+    def kernel(counter, bounds, indptr, indices, data, B, shift, Q, q):  # type: ignore[no-untyped-def]
+        last = np.uint64(indices.size - 1)
+        r = np.uint64(rank)
+        while True:
+            c = take_next(counter)
+            if c >= bounds.size - 1:
+                break
+            for i in range(bounds[c], bounds[c + 1]):
+                right = zero(load(q, i, rank))
+                for k in range(r):
+                    store(Q, i * r + k, right)
+                for p in range(indptr[i], indptr[i + ONE]):
+                    prefetch(B, np.uint64(indices[min(p + AHEAD, last)]), rank)
+                    j = np.uint64(indices[p])
+                    b = load(B, j, rank)
+                    w = data[m * p + ONE] if weighted else 1.0
+                    right = axpy(w * data[m * p], b, right)
+                    for k in range(r):
+                        store(Q, i * r + k, axpy((w - shift) * B[j, k], b, load(Q, i * r + k, rank)))
+                store(q, i, right)
+
+    return _compile(kernel)
+
+
+def _factorise(counter, bounds, Q, ridge):  # type: ignore[no-untyped-def]
+    """Overwrite each Q_i + ridge I, of shape (d, r, r), by its Cholesky factor, lower triangle."""
+    r = Q.shape[1]
+    while True:
+        c = take_next(counter)
+        if c >= bounds.size - 1:
+            break
+        for i in range(bounds[c], bounds[c + 1]):
+            for k in range(r):
+                pivot = diagonal = Q[i, k, k] + ridge
+                for m in range(k):
+                    pivot -= Q[i, k, m] * Q[i, k, m]
+                # An infinite pivot makes the unknown zero, which is as good as any other value for it.
+                root = np.sqrt(pivot) if pivot > SINGULAR * diagonal else np.inf
+                Q[i, k, k] = root
+                for n in range(k + 1, r):
+                    below = Q[i, n, k]
+                    for m in range(k):
+                        below -= Q[i, n, m] * Q[i, k, m]
+                    Q[i, n, k] = below / root
+
+
+def _substitute(counter, bounds, C, x):  # type: ignore[no-untyped-def]
+    """Overwrite each right-hand side x_i by the solution of C_i C_iᵀ x = x_i."""
+    r = C.shape[1]
+    while True:
+        c = take_next(counter)
+        if c >= bounds.size - 1:
+            break
+        for i in range(bounds[c], bounds[c + 1]):
+            for k in range(r):
+                for m in range(k):
+                    x[i, k] -= C[i, k, m] * x[i, m]
+                x[i, k] /= C[i, k, k]
+            for k in range(r - 1, -1, -1):
+                for m in range(k + 1, r):
+                    x[i, k] -= C[i, m, k] * x[i, m]
+                x[i, k] /= C[i, k, k]
+
+
+factorise, substitute = _compile(_factorise), _compile(_substitute)
+
+
+@functools.cache
+def gradient(rank: int, weighted: bool) -> Any:
+    """Kernel for Σ (w (a·b − y) − shift a·b) b of each line; by chunk, Σ w (a·b − y)² and Σ (a·b)²."""
+    m = _numbers(weighted)
+
+    def kernel(counter, bounds, indptr, indices, data, A, B, shift, sums, out):  # type: ignore[no-untyped-def]
+        last = np.uint64(indices.size - 1)
+        while True:
+            c = take_next(counter)
+            if c >= bounds.size - 1:
+                break
+            errors = squares = 0.0
+            for i in range(bounds[c], bounds[c + 1]):
+                a = load(A, i, rank)
+                sum_ = zero(a)
+                for p in range(indptr[i], indptr[i + ONE]):
+                    prefetch(B, np.uint64(indices[min(p + AHEAD, last)]), rank)
+                    b = load(B, np.uint64(indices[p]), rank)
+                    entry = total(multiply_add(a, b, zero(a)))
+                    w = data[m * p + ONE] if weighted else 1.0
+                    e = entry - data[m * p]
+                    errors += w * e * e
+                    squares += entry * entry
+                    sum_ = axpy(w * e - shift * entry, b, sum_)
+                store(out, i, sum_)
+            sums[c, 0], sums[c, 1] = errors, squares
+
+    return _compile(kernel)
+
+
+@functools.cache
+def derivative(rank: int, weighted: bool) -> Any:
+    """Kernel for the change of `gradient` of each line along (dA, dB)."""
+    m = _numbers(weighted)
+
+    def kernel(  # type: ignore[no-untyped-def]
+        counter, bounds, indptr, indices, data, A, B, dA, dB, shift, out
+    ):  # fmt: skip
+        last = np.uint64(indices.size - 1)
+        while True:
+            c = take_next(counter)
+            if c >= bounds.size - 1:
+                break
+            for i in range(bounds[c], bounds[c + 1]):
+                a = load(A, i, rank)
+                da = load(dA, i, rank)
+                sum_ = zero(a)
+                for p in range(indptr[i], indptr[i + ONE]):
+                    ahead = np.uint64(indices[min(p + AHEAD, last)])
+                    prefetch(B, ahead, rank)
+                    prefetch(dB, ahead, rank)
+                    j = np.uint64(indices[p])
+                    b = load(B, j, rank)
+                    db = load(dB, j, rank)
+                    entry = total(multiply_add(a, b, zero(a)))
+                    change = total(multiply_add(a, db, multiply_add(da, b, zero(a))))
+                    w = data[m * p + ONE] if weighted else 1.0
+                    e = w * (entry - data[m * p]) - shift * entry
+                    sum_ = axpy(e, db, axpy((w - shift) * change, b, sum_))
+                store(out, i, sum_)
+
+    return _compile(kernel)
