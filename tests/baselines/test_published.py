@@ -1,0 +1,52 @@
+"""Iteration counts on P1 (4000², rank 5, oversampling 8, f ≤ 1e-20) next to those of the published codes."""
+
+import pytest
+from baseline_instances import completion, instance, solve
+
+import rankfold as rf
+from rankfold.baselines import RTRMC, SVP, LMaFit, OptSpace, lrgeom, mmmf
+
+SHAPE = (4000, 4000)
+# The published codes' counts, from the same kind of instance and start; SVP and OptSpace have none.
+CASES = {
+    "LMaFit": (rf.FullRank(SHAPE, 5), LMaFit(), 127),
+    "RTRMC-2": (rf.SubspaceProjection(SHAPE, 5), RTRMC(2), 6),
+    "LRGeomCG": (*lrgeom(SHAPE, 5, "cg"), 37),
+}
+
+
+@pytest.fixture(scope="module")
+def problem_1():
+    data = instance(SHAPE, 5, 8, seed=0)
+    cost = completion(data)
+    return cost, cost.start(5)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_counts_are_those_of_the_published_codes(problem_1, name):
+    cost, start = problem_1
+    geometry, method, published = CASES[name]
+    result = solve(rf.Problem(cost, geometry), method, x0=geometry.from_svd(*start), iterations=200)
+    assert result.converged
+    assert abs(result.iterations - published) <= max(0.2 * published, 1)
+
+
+@pytest.mark.parametrize(
+    ("geometry", "method"),
+    [
+        (rf.Embedded(SHAPE, 5), SVP()),
+        (rf.Polar(SHAPE, 5), OptSpace()),
+        (rf.SubspaceProjection(SHAPE, 5), RTRMC(1)),
+        mmmf(SHAPE, 5),
+    ],
+    ids=["SVP", "OptSpace", "RTRMC-1", "MMMF"],
+)
+def test_the_others_reach_the_same_accuracy(problem_1, geometry, method):
+    cost, start = problem_1
+    result = solve(rf.Problem(cost, geometry), method, x0=geometry.from_svd(*start), iterations=200)
+    assert result.converged
+
+
+def test_a_name_that_lrgeom_does_not_know():
+    with pytest.raises(ValueError, match="solver must be one of 'gd', 'cg', 'tr'"):
+        lrgeom(SHAPE, 5, "newton")
