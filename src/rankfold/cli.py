@@ -48,5 +48,32 @@ def demo(
     console.print(f"The picture is in {out}.")
 
 
+@app.command()
+def reproduce(
+    figure: Annotated[
+        str,
+        typer.Argument(
+            help="step-issue, gh, polar-vs-svd, ubv-svp, uy-metric, uy-rtrmc, quotient-vs-embedded or all."
+        ),
+    ],
+    scale: Annotated[str, typer.Option(help="paper: minutes; small: seconds.")] = "small",
+    out: Annotated[
+        Path, typer.Option(help="Where plots, traces and claims go; the report is OUT.md.")
+    ] = Path("reproduction"),
+    seed: Annotated[int, typer.Option(help="Of the first instance.")] = 0,
+) -> None:
+    """Reproduce a figure of the paper: plot, traces, and each claim next to what was measured.
+
+    Example: rankfold reproduce gh --scale paper
+    """
+    from rankfold.experiments.reproduce import reproduce as run
+
+    try:
+        report = run(figure, scale, out, seed, typer.echo)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    typer.echo(f"The report is in {report}.")
+
+
 if __name__ == "__main__":
     app()

@@ -1,0 +1,204 @@
+"""What a figure is made of: the methods it draws, how one is run, and what its runs are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold import stopping
+from rankfold.costs import Completion
+from rankfold.data import random_completion
+from rankfold.driver import minimize
+from rankfold.geometry import Geometry
+from rankfold.problem import Problem
+from rankfold.trace import Trace
+
+RANK, OVERSAMPLING, TARGET = 5, 8, 1e-20  # section 6.1
+GD_LIMIT, TR_LIMIT = 200, 100
+LATE = 1e-5  # a mean square below which the fast phase of every method has begun
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Sizes of the two kinds of instance, and how many are drawn."""
+
+    name: str
+    middle: int
+    large: int
+    instances: int
+
+
+SCALES = {
+    "paper": Scale("paper", 4000, 32000, 5),
+    "small": Scale("small", 300, 600, 2),
+}
+
+
+@dataclass(frozen=True)
+class Competitor:
+    """A method in a figure: where it searches, how it moves, and how its curve looks.
+
+    `imbalance` multiplies ‖R₀‖/‖L₀‖ of a full-rank start, W₀ unchanged.
+    """
+
+    label: str
+    geometry: Callable[[tuple[int, int], int], Geometry]
+    solver: Any
+    color: str
+    line: str = "-"
+    limit: int = GD_LIMIT
+    imbalance: float = 1.0
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One run: which method, on which instance, and its trace."""
+
+    label: str
+    instance: int
+    trace: Trace
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The cost after each iteration, the start first."""
+        return self.trace["value"]
+
+    @property
+    def iterations(self) -> int:
+        """How many iterations it took, or was allowed."""
+        return self.trace[-1].iteration
+
+    def first(self, column: str, level: float) -> float:
+        """Iteration, or seconds, at which the cost is first at most `level`; infinite if never."""
+        reached = np.flatnonzero(self.values <= level)
+        return float(self.trace[column][reached[0]]) if reached.size else inf
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The runs of a figure, by method."""
+
+    runs: tuple[Curve, ...]
+
+    def of(self, label: str) -> list[Curve]:
+        """Return the runs of one method, instance by instance."""
+        return [run for run in self.runs if run.label == label]
+
+    def median(self, label: str, measure: Callable[[Curve], float]) -> float:
+        """Return the median of `measure` over the instances."""
+        return float(median(measure(run) for run in self.of(label)))
+
+    def iterations(self, label: str, level: float = TARGET) -> float:
+        """Median iterations to `level`; infinite if most runs do not get there."""
+        return self.median(label, lambda run: run.first("iteration", level))
+
+    def seconds(self, label: str, level: float = TARGET) -> float:
+        """Median seconds to `level`."""
+        return self.median(label, lambda run: run.first("seconds", level))
+
+    def late_seconds(self, label: str) -> float:
+        """Median seconds from `LATE` to the target: the asymptotic phase."""
+        return self.median(label, lambda run: _gap(run.first("seconds", LATE), run.first("seconds", TARGET)))
+
+    def late_iterations(self, label: str) -> float:
+        """Median iterations from `LATE` to the target."""
+        return self.median(
+            label, lambda run: _gap(run.first("iteration", LATE), run.first("iteration", TARGET))
+        )
+
+    def per_iteration(self, label: str) -> float:
+        """Median seconds of an iteration."""
+        return self.median(label, lambda run: run.trace[-1].seconds / max(run.iterations, 1))
+
+    def final(self, label: str) -> float:
+        """Median of the last cost."""
+        return self.median(label, lambda run: float(run.values[-1]))
+
+    def early_seconds(self, label: str) -> float:
+        """Median seconds to a thousandth of the first method's cost at the start."""
+        level = 1e-3 * float(self.runs[0].values[0])
+        return self.seconds(label, level)
+
+
+def _gap(start: float, end: float) -> float:
+    return end - start if end < inf else inf
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper, what was measured, and whether it holds; None where the paper says nothing."""
+
+    says: str
+    measured: str
+    holds: bool | None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of section 6: what is run, and what the paper says about it."""
+
+    name: str
+    title: str
+    size: str  # "middle" or "large", of `Scale`
+    competitors: tuple[Competitor, ...]
+    claims: Callable[[Curves], list[Claim]] = field(compare=False)
+
+    def run(self, scale: Scale, seed: int, show: Callable[[str], None] = lambda line: None) -> Curves:
+        """Run every competitor on every instance, all from one start per instance."""
+        side = getattr(scale, self.size)
+        _warm_up(self.competitors)
+        runs = []
+        for instance in range(scale.instances):
+            cost = _cost(side, seed + instance)
+            start = cost.start(RANK)
+            for competitor, trace in _race(cost, start, self.competitors):
+                runs.append(Curve(competitor.label, instance, trace))
+                last = trace[-1]
+                show(
+                    f"{self.name}  instance {instance}  {competitor.label:<28} "
+                    f"{last.iteration:4d} iterations  f = {last.value:.1e}  {last.seconds:.1f} s"
+                )
+        return Curves(tuple(runs))
+
+
+def _cost(side: int, seed: int) -> Completion:
+    data = random_completion((side, side), RANK, OVERSAMPLING, seed)
+    return Completion(data.rows, data.cols, data.values, data.shape)
+
+
+def _race(
+    cost: Completion, start: tuple[Any, Any, Any], competitors: Sequence[Competitor]
+) -> Iterator[tuple[Competitor, Trace]]:
+    stop = stopping.ValueBelow(TARGET)
+    for competitor in competitors:
+        geometry = competitor.geometry(cost.shape, RANK)
+        x0 = geometry.from_svd(*start)
+        if competitor.imbalance != 1:
+            root = competitor.imbalance**0.5
+            x0 = type(x0)(x0[0] / root, x0[1] * root)
+        result = minimize(
+            Problem(cost, geometry),
+            competitor.solver,
+            x0=x0,
+            max_iterations=competitor.limit,
+            tolerance=0,
+            stop=stop,
+        )
+        if result.error is not None:
+            raise result.error
+        yield competitor, result.trace
+
+
+def _warm_up(competitors: Sequence[Competitor]) -> None:
+    """Compile, or load, every kernel before the clock runs."""
+    cost = _cost(120, 0)
+    short = [Competitor(c.label, c.geometry, c.solver, c.color, limit=3) for c in competitors]
+    for _ in _race(cost, cost.start(RANK), short):
+        pass

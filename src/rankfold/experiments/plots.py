@@ -1,0 +1,60 @@
+"""The figures: cost against iterations and against seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rankfold.experiments.curves import TARGET, Curves, Figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_STYLE = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "font.size": 11,
+    "legend.frameon": False,
+}
+
+
+def draw(figure: Figure, curves: Curves, path: Path) -> None:
+    """Write the figure to `path`: a thin line per instance, the instance of median length in full."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure as Canvas
+
+    with mpl.rc_context(_STYLE):
+        canvas = Canvas(figsize=(11, 4.6), layout="constrained")
+        left, right = canvas.subplots(1, 2, sharey=True)
+        for axes, column in ((left, "iteration"), (right, "seconds")):
+            _panel(axes, figure, curves, column)
+        left.set_ylabel("cost  f = mean square on Ω")
+        canvas.suptitle(figure.title)
+        handles, labels = left.get_legend_handles_labels()
+        canvas.legend(handles, labels, loc="outside right center", handlelength=3)
+        canvas.savefig(path, dpi=130)
+
+
+def _panel(axes: Axes, figure: Figure, curves: Curves, column: str) -> None:
+    for competitor in figure.competitors:
+        runs = sorted(curves.of(competitor.label), key=lambda run: run.iterations)
+        middle = len(runs) // 2
+        for k, run in enumerate(runs):
+            full = k == middle
+            axes.plot(
+                run.trace[column],
+                np.maximum(run.values, TARGET / 100),  # a quadratic last step would stretch the axis
+                competitor.line,
+                color=competitor.color,
+                linewidth=2.0 if full else 0.8,
+                alpha=1.0 if full else 0.4,
+                label=competitor.label if full else None,
+            )
+    axes.set_yscale("log")
+    axes.axhline(TARGET, color="#999999", linewidth=0.8)
+    axes.set_xlabel("iterations" if column == "iteration" else "seconds, after the common start")
+    axes.set_xlim(left=0)

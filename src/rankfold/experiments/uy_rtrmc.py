@@ -1,0 +1,40 @@
+"""Figure uz_vs_rtrmc: W = UYᵀ and RTRMC."""
+
+from __future__ import annotations
+
+from rankfold.experiments.competitors import RTRMC_1, RTRMC_2, UY_GD, UY_TR
+from rankfold.experiments.curves import Claim, Curves, Figure
+
+
+def claims(curves: Curves) -> list[Claim]:
+    """Compare each pair of methods, early and late."""
+    gd, tr, one, two = (c.label for c in (UY_GD, UY_TR, RTRMC_1, RTRMC_2))
+    early, late, seconds = curves.early_seconds, curves.late_seconds, curves.seconds
+    ratio = late(two) / late(tr)
+    return [
+        Claim(
+            "During the first iterations RTRMC-2 is better than our trust region.",
+            f"median seconds to 1e-3 of the first cost: RTRMC-2 {early(two):.2f}, TR {early(tr):.2f}",
+            early(two) < early(tr),
+        ),
+        Claim(
+            "Asymptotically both perform similarly.",
+            f"median seconds from 1e-5 to 1e-20: RTRMC-2 {late(two):.2f}, TR {late(tr):.2f}",
+            0.5 <= ratio <= 2,
+        ),
+        Claim(
+            "Both trust regions need similar numbers of iterations.",
+            f"median iterations to 1e-20: RTRMC-2 {curves.iterations(two):g}, TR {curves.iterations(tr):g}",
+            curves.iterations(tr) <= 2 * curves.iterations(two),
+            "RTRMC-2 needs no steps to find Y, and takes its large first radius at once",
+        ),
+        Claim(
+            "Our gradient descent has the better timing than RTRMC-1.",
+            f"median seconds to 1e-20: RTRMC-1 {seconds(one):.2f}, GD {seconds(gd):.2f}; median iterations "
+            f"{curves.iterations(one):g} and {curves.iterations(gd):g}",
+            seconds(gd) < seconds(one),
+        ),
+    ]
+
+
+FIGURE = Figure("uy-rtrmc", "W = UYᵀ and RTRMC", "large", (UY_GD, UY_TR, RTRMC_1, RTRMC_2), claims)
