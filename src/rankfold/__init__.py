@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rankfold.geometry import Embedded, FullRank, Geometry, Polar, SubspaceProjection
     from rankfold.problem import Problem
     from rankfold.result import Progress, Result
-    from rankfold.solvers import ConjugateGradient, GradientDescent, TrustRegion
+    from rankfold.solvers import ConjugateGradient, GradientDescent, RankContinuation, TrustRegion
 
 __version__ = "0.1.0"
 
@@ -53,7 +53,7 @@ _HOMES = {
     "geometry": ("Embedded", "FullRank", "Geometry", "Polar", "SubspaceProjection"),
     "problem": ("Problem",),
     "result": ("Progress", "Result"),
-    "solvers": ("ConjugateGradient", "GradientDescent", "TrustRegion"),
+    "solvers": ("ConjugateGradient", "GradientDescent", "RankContinuation", "TrustRegion"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("data", "stopping")
@@ -79,6 +79,7 @@ __all__ = [
     "Problem",
     "Progress",
     "Regression",
+    "RankContinuation",
     "Result",
     "SubspaceProjection",
     "TrustRegion",

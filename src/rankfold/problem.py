@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -50,6 +50,12 @@ class Problem:
     def at(self, x: Point) -> Here:
         """Return the problem as seen from the point `x`."""
         return Here(self, x)
+
+    def with_rank(self, rank: int) -> Problem:
+        """Return the same problem over matrices of another rank; both count into the same `counts`."""
+        if rank == self.geometry.rank:
+            return self
+        return replace(self, geometry=self.geometry.with_rank(rank))
 
     def value(self, x: Point) -> float:
         """Cost at `x` alone: cheaper than `at(x).value` when no derivative will be asked for."""

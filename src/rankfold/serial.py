@@ -159,7 +159,10 @@ class Unpacker:
         raise ValueError(f"no value has the form {tree!r}")
 
     def _here(self, x: Any, known: list[str]) -> Here:
-        here = self.problem.at(self.unpack(x))
+        point = self.unpack(x)
+        # A method of changing rank may stand at a lower rank than the problem's.
+        rank = int(self.problem.geometry.factors(point)[0].shape[1])
+        here = self.problem.with_rank(rank).at(point)
         # What was known then is computed now, so that later steps count the same evaluations.
         for name in sorted(_cached_names() & set(known)):
             getattr(here, name)

@@ -24,11 +24,11 @@ def test_agrees_with_a_dense_svd(d1, d2, rank):
     U, s, V = cost.start(rank)
     filled = np.nan_to_num(W) * W.size / cost.observed.size
     U0, s0, V0t = np.linalg.svd(filled)
-    assert_allclose(s, s0[:rank], atol=1e-6 * s0[0])
+    assert_allclose(s, s0[:rank], atol=1e-4 * s0[0])
     for X in (U, V):
         assert_allclose(X.T @ X, np.eye(rank), atol=1e-9)
     best = (U0[:, :rank] * s0[:rank]) @ V0t[:rank]
-    assert np.linalg.norm(filled - (U * s) @ V.T) <= (1 + 1e-5) * np.linalg.norm(filled - best) + 1e-12
+    assert np.linalg.norm(filled - (U * s) @ V.T) <= (1 + 1e-3) * np.linalg.norm(filled - best) + 1e-12
 
 
 def test_same_seed_same_bits():

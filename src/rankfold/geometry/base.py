@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from copy import copy
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from array_api_compat import array_namespace, device
@@ -62,6 +63,19 @@ class Geometry(ABC):
     def dimension(self) -> int:
         """The dimension of the manifold."""
         return (sum(self.shape) - self.rank) * self.rank
+
+    def with_rank(self, rank: int) -> Self:
+        """Return the same geometry of matrices of another rank.
+
+        Examples
+        --------
+        >>> import rankfold as rf
+        >>> rf.FullRank((6, 5), rank=3, metric="preconditioned").with_rank(1)
+        FullRank((6, 5), rank=1, metric='preconditioned')
+        """
+        other = copy(self)
+        other.shape, other.rank = _checked(self.shape, rank)
+        return other
 
     # The matrix that a point stands for ---------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from rankfold.solvers.base import Located, Method, Report, State
 from rankfold.solvers.conjugate_gradient import ConjugateGradient
+from rankfold.solvers.continuation import RankContinuation
 from rankfold.solvers.gradient_descent import GradientDescent
 from rankfold.solvers.trust_region import TrustRegion
 
@@ -14,6 +15,7 @@ __all__ = [
     "GradientDescent",
     "Located",
     "Method",
+    "RankContinuation",
     "Report",
     "State",
     "TrustRegion",
