@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import log
+
 import numpy as np
 from array_api_compat import array_namespace
 
@@ -24,7 +26,7 @@ class DenseCost(Cost):
         xp = array_namespace(L)
         S = xp.tanh(E)
         A = xp.abs(E)
-        value = xp.sum(A + xp.log1p(xp.exp(-2 * A)) - np.log(2.0))
+        value = xp.sum(A + xp.log1p(xp.exp(-2 * A)) - log(2.0))
         return Evaluation(float(value), S @ R, S.T @ L)
 
     def derivative(self, L, R, dL, dR):

@@ -110,11 +110,13 @@ class Here:
         rounding = float(np.finfo(np.float64).eps)
         return rounding * (abs(self.value) + rounding * abs(self.problem.cost.value_at_zero))
 
-    def polynomial(self, xi: Tangent, every: int = 1) -> NDArray[np.float64]:
-        """Coefficients, constant first, of the cost along the linearised curve x + t xi (section 6.1).
-
-        With `every` > 1, those of a sample of the data, one part in `every`.
-        """
+    def polynomial(self, xi: Tangent) -> NDArray[np.float64]:
+        """Coefficients, constant first, of the cost along the linearised curve x + t xi (section 6.1)."""
         self.problem.counts.polynomials += 1
-        Ls, Rs = self.problem.geometry.line(self.x, xi)
-        return self.problem.cost.polynomial(Ls, Rs, every)
+        return self.problem.cost.polynomial(*self.problem.geometry.line(self.x, xi))
+
+    def sampled_polynomial(self, xi: Tangent) -> NDArray[np.float64] | None:
+        """The same from a sample of the data; None where the cost has none to offer."""
+        found = self.problem.cost.sampled_polynomial(*self.problem.geometry.line(self.x, xi))
+        self.problem.counts.polynomials += found is not None
+        return found

@@ -31,7 +31,7 @@ def mmmf(shape: tuple[int, int], rank: int) -> Pair:
     >>> mmmf((6, 5), 2).geometry
     FullRank((6, 5), rank=2, metric='euclidean')
     """
-    geometry = FullRank(shape, rank, metric="euclidean")  # type: ignore[abstract]  # __new__ gives a subclass
+    geometry = FullRank(shape, rank, metric="euclidean")
     return Pair(geometry, GradientDescent())
 
 

@@ -53,17 +53,13 @@ class Cost(ABC):
         """Value alone, for trial points of a line search."""
         return self.evaluate(L, R).value
 
-    @property
-    def sampling(self) -> int:
-        """How coarse a sample of the data (`every` of `polynomial`) still gives good step-sizes; 1: all."""
-        return 1
-
-    def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int = 1) -> NDArray[np.float64]:
-        """Coefficients, constant first, of t ↦ f((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ), where f is quadratic in W.
-
-        With `every` > 1, those of a sample of the data, one part in `every`: an estimate.
-        """
+    def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
+        """Coefficients, constant first, of t ↦ f((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ), where f is quadratic in W."""
         raise TypeError(f"{type(self).__name__} is not quadratic in W, so it has no line polynomial")
+
+    def sampled_polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64] | None:
+        """The same of a sample of the data; None where that is not much cheaper and nearly as good."""
+        return None
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return a start point as a rank-r singular value decomposition (U, s, V)."""

@@ -178,12 +178,7 @@ class Completion(Cost):
         df_L, df_R = like(L, df_L, df_R)
         return df_L, df_R
 
-    @property
-    def sampling(self) -> int:
-        """One row in how many gives the step-size along a line to about half a percent: 1 for small data."""
-        return int(np.clip(self.observed.size // SAMPLED_ENTRIES, 1, MAX_SAMPLING))
-
-    def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int = 1) -> NDArray[np.float64]:
+    def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
         """Coefficients, constant first, of t ↦ f((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ), for up to three of each.
 
         Examples
@@ -194,11 +189,19 @@ class Completion(Cost):
         >>> cost.polynomial([one, one], [one]).tolist()  # ((1 + t) 1 - 1)²
         [0.0, 0.0, 1.0]
         """
+        return self._polynomial(Ls, Rs, every=1)
+
+    def sampled_polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64] | None:
+        """The same from some of the rows, if those hold entries enough to give good step-sizes."""
+        every = min(self.observed.size // SAMPLED_ENTRIES, MAX_SAMPLING)
+        return self._polynomial(Ls, Rs, every) if every > 1 else None
+
+    def _polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int) -> NDArray[np.float64]:
         from rankfold.kernels import sweeps
         from rankfold.kernels.pool import run
 
         if not self.quadratic:
-            return super().polynomial(Ls, Rs, every)
+            return super().polynomial(Ls, Rs)
         if not (1 <= len(Ls) <= 3 and 1 <= len(Rs) <= 3):
             raise ValueError(
                 f"polynomial takes one to three terms of each factor; got {len(Ls)} and {len(Rs)}"

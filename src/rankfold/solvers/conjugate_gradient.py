@@ -76,7 +76,7 @@ class ConjugateGradient:
 
     def init(self, problem: Problem, x0: Point) -> ConjugateGradientState:
         """Start at x0, down the gradient."""
-        return _downhill(problem.at(x0), t=0.0, calibration=float(problem.cost.sampling > 1), report=Report())
+        return _downhill(problem.at(x0), t=0.0, calibration=1.0, report=Report())
 
     def step(self, problem: Problem, state: ConjugateGradientState) -> ConjugateGradientState:
         """Go along the direction, and make the next one conjugate to it."""

@@ -40,8 +40,14 @@ def exact(here: Here, direction: Tangent) -> Step | None:
 
 
 def sampled(here: Here, direction: Tangent, calibration: float) -> Step | None:
-    """Go to the minimum that a sample of the data sees, times `calibration`; None if that is not lower."""
-    t = calibration * minimiser(here.polynomial(direction, here.problem.cost.sampling))
+    """Go to the minimum that a sample of the data sees, times `calibration`.
+
+    None if the cost has no sample to offer, or if the value is not lower there.
+    """
+    coefficients = here.sampled_polynomial(direction)
+    if coefficients is None:
+        return None
+    t = calibration * minimiser(coefficients)
     there = moved(here, direction, t)
     return Step(t, there, 0) if there.value < here.value else None
 
