@@ -29,7 +29,13 @@ if TYPE_CHECKING:
     from rankfold.geometry import Embedded, FullRank, Geometry, Polar, SubspaceProjection
     from rankfold.problem import Problem
     from rankfold.result import Progress, Result
-    from rankfold.solvers import ConjugateGradient, GradientDescent, RankContinuation, TrustRegion
+    from rankfold.solvers import (
+        ConjugateGradient,
+        GradientDescent,
+        RankContinuation,
+        ReweightedContinuation,
+        TrustRegion,
+    )
 
 __version__ = "0.1.0"
 
@@ -53,7 +59,13 @@ _HOMES = {
     "geometry": ("Embedded", "FullRank", "Geometry", "Polar", "SubspaceProjection"),
     "problem": ("Problem",),
     "result": ("Progress", "Result"),
-    "solvers": ("ConjugateGradient", "GradientDescent", "RankContinuation", "TrustRegion"),
+    "solvers": (
+        "ConjugateGradient",
+        "GradientDescent",
+        "RankContinuation",
+        "ReweightedContinuation",
+        "TrustRegion",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("data", "stopping")
@@ -81,6 +93,7 @@ __all__ = [
     "RankContinuation",
     "Regression",
     "Result",
+    "ReweightedContinuation",
     "SubspaceProjection",
     "TrustRegion",
     "Unobserved",

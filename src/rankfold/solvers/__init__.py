@@ -8,6 +8,7 @@ from rankfold.solvers.base import Located, Method, Report, State
 from rankfold.solvers.conjugate_gradient import ConjugateGradient
 from rankfold.solvers.continuation import RankContinuation
 from rankfold.solvers.gradient_descent import GradientDescent
+from rankfold.solvers.reweighted import ReweightedContinuation
 from rankfold.solvers.trust_region import TrustRegion
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Method",
     "RankContinuation",
     "Report",
+    "ReweightedContinuation",
     "State",
     "TrustRegion",
     "by_name",

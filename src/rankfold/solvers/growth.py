@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isfinite
 from typing import NamedTuple
 
@@ -46,48 +47,60 @@ def gradient_products(cost: Cost, L: Array, R: Array, X: Array, Y: Array) -> tup
 def dominant_pairs(cost: Cost, L: Array, R: Array, count: int, seed: int = 0) -> Pairs:
     """Return about the `count` dominant singular pairs of S = ∇f(L Rᵀ), which is never formed.
 
-    Two Krylov sequences at once, of SᵀS from random X and from random SᵀY, since one evaluation gives a
-    product of each side; then the singular pairs of S Q Qᵀ, with Q a basis of all that X has been.
+    Of S as seen from outside the column and row spaces of W, that is, for a direction inside them is no new
+    one. Two Krylov sequences at once, from random X and random Y, since one evaluation gives a product of
+    each side; then the singular pairs of S Q Qᵀ, with Q a basis of all that X has been.
     """
     xp = array_namespace(L)
-    width = min(count + _EXTRA, *cost.shape)
+    outside = [_outside(Z) for Z in (L, R)]
+    width = max(1, min(count + _EXTRA, min(cost.shape) - L.shape[1]))
     rng = np.random.default_rng(seed)
-    X, Y = (
-        xp.asarray(rng.standard_normal((d, width)), dtype=L.dtype, device=device(L)) for d in cost.shape[::-1]
+    Y, X = (
+        _orthonormal(out(xp.asarray(rng.standard_normal((d, width)), dtype=L.dtype, device=device(L))))
+        for d, out in zip(cost.shape, outside, strict=True)
     )
-    Q, SQ = None, None
-    X, Y = _orthonormal(X), _orthonormal(Y)
-    for _ in range(min(_EVALUATIONS, min(cost.shape) // width)):
+    Q, SQ = X[:, :0], Y[:, :0]
+    for _ in range(max(1, min(_EVALUATIONS, (min(cost.shape) - L.shape[1]) // width))):
         S_X, St_Y = gradient_products(cost, L, R, X, Y)
-        Q = X if Q is None else xp.concat([Q, X], axis=1)
-        SQ = S_X if SQ is None else xp.concat([SQ, S_X], axis=1)
+        S_X, St_Y = outside[0](S_X), outside[1](St_Y)
+        Q, SQ = xp.concat([Q, X], axis=1), xp.concat([SQ, S_X], axis=1)
+        Z = _orthonormal(St_Y - Q @ gram(Q, St_Y))
         # Twice, so that rounding does not bring back what was projected out (Kahan).
-        X, Y = _orthonormal(_orthonormal(St_Y - Q @ gram(Q, St_Y)), Q), _orthonormal(S_X)
+        X, Y = _orthonormal(Z - Q @ gram(Q, Z)), _orthonormal(S_X)
     U, s, V = svd_of_product(SQ, Q)
     return Pairs(U[:, :count], s[:count], V[:, :count])
 
 
-def _orthonormal(Z: Array, basis: Array | None = None) -> Array:
-    if basis is not None:
-        Z = Z - basis @ gram(basis, Z)
+def _orthonormal(Z: Array) -> Array:
     return Z @ gram_factor(Z).N
 
 
-def grown(problem: Problem, x: Point, count: int = 1) -> Point | None:
+def _outside(Z: Array) -> Callable[[Array], Array]:
+    """Return the projection onto the complement of the columns of Z."""
+    if not Z.shape[1]:
+        return lambda X: X
+    B = _orthonormal(Z)
+    return lambda X: X - B @ gram(B, X)
+
+
+def grown(problem: Problem, x: Point, count: int = 1, threshold: float = 0.0) -> Point | None:
     """Return a point of rank k + `count` with a lower value, from a point of rank k; None if there is none.
 
     The gradient's dominant singular pairs are appended, with the best common factor t: exact if the cost is
-    quadratic in W, else Newton's first step, halved until the value falls.
+    quadratic in W, else Newton's first step, halved until the value falls. With a `threshold`, pairs whose
+    singular value is below it do not count, and t is shortened as a nuclear norm of that weight would.
     """
     cost, (L, R) = problem.cost, problem.geometry.factors(x)
     xp = array_namespace(L)
     U, s, V = dominant_pairs(cost, L, R, count)
     problem.counts.gradients += _EVALUATIONS
+    if not float(s[0]) > threshold:
+        return None
     left, right = xp.concat([L, xp.zeros_like(U)], axis=1), xp.concat([R, V], axis=1)
     down = xp.concat([xp.zeros_like(L), -U * s], axis=1)
-    curvature = trace(gram(cost.derivative(left, right, down, xp.zeros_like(right))[0], down))
+    bend = curvature(cost, left, right, down)
     here = problem.at(x)
-    t = float(xp.sum(s * s)) / curvature if curvature > 0 else 1.0
+    t = (1 - threshold / float(s[0])) * (float(xp.sum(s * s)) / bend if bend > 0 else 1.0)
     problem.counts.hessians += 1
     for _ in range(_HALVINGS):
         value = cost.value(left + t * down, right)
@@ -96,6 +109,12 @@ def grown(problem: Problem, x: Point, count: int = 1) -> Point | None:
             return problem.with_rank(L.shape[1] + s.shape[0]).geometry.from_factors(left + t * down, right)
         t /= 2
     return None
+
+
+def curvature(cost: Cost, L: Array, R: Array, dL: Array) -> float:
+    """Return the second derivative of the cost along dL Rᵀ."""
+    df_L, _ = cost.derivative(L, R, dL, array_namespace(R).zeros_like(R))
+    return trace(gram(df_L, dL))
 
 
 def collapsed(problem: Problem, x: Point) -> int:

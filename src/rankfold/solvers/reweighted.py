@@ -1,0 +1,225 @@
+"""Near the information limit: rank continuation along a path of reweighted ridges that fades away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from numpy.typing import NDArray
+
+from rankfold.costs.base import Array, Cost, Evaluation
+from rankfold.geometry.base import Point
+from rankfold.geometry.full_rank import FullRank
+from rankfold.linalg import gram, svd_of_product
+from rankfold.problem import Problem
+from rankfold.solvers.base import Method, Report
+from rankfold.solvers.conjugate_gradient import ConjugateGradient
+from rankfold.solvers.growth import curvature, dominant_pairs, grown, truncated
+from rankfold.solvers.trust_region import TrustRegion
+
+_FIRST = 0.5  # the first threshold, relative to the gradient's norm at W = 0, above which nothing would grow
+_FADE = 0.5  # from one threshold to the next: 0.7 solved no more instances, and took longer
+_LAST = 10  # thresholds after the last rank is reached: 2⁻¹⁰ of a ridge no longer turns anything
+_RADIUS = 0.1  # of the last solve, relative to ‖W‖
+_STAGE = 100  # most iterations of a stage
+# A ridge has done its work when the misfit is this part of that at W = 0: what is left to do is converge.
+_FITTED = 1e-12
+
+
+class Ridged(Cost):
+    """f(L Rᵀ) + ½ Σ_i w_i (‖L_i‖² + ‖R_i‖²), over the columns of the factors.
+
+    Not a function of W: at balanced factors of a singular value decomposition it is f + Σ w_i σ_i, and the
+    least such sum over all factors if the w_i are equal (the nuclear norm).
+    """
+
+    def __init__(self, cost: Cost, weights: NDArray[Any]) -> None:
+        self.cost, self.weights = cost, weights
+        self.shape, self.quadratic = cost.shape, cost.quadratic
+
+    def evaluate(self, L: Array, R: Array) -> Evaluation:
+        """Value and partial derivatives."""
+        value, f_L, f_R = self.cost.evaluate(L, R)
+        w = self._like(L)
+        return Evaluation(value + self.ridge(L, R), f_L + L * w, f_R + R * w)
+
+    def value(self, L: Array, R: Array) -> float:
+        """Value alone."""
+        return self.cost.value(L, R) + self.ridge(L, R)
+
+    def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
+        """Change of the partial derivatives."""
+        df_L, df_R = self.cost.derivative(L, R, dL, dR)
+        return df_L + dL * self._like(L), df_R + dR * self._like(L)
+
+    def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
+        """Coefficients along a curve: those of the cost, and those of the ridge."""
+        coefficients = np.array(self.cost.polynomial(Ls, Rs))
+        for terms in (Ls, Rs):
+            for i, A in enumerate(terms):
+                for j, B in enumerate(terms):
+                    coefficients[i + j] += self._inner(A, B) / 2
+        return coefficients
+
+    def ridge(self, L: Array, R: Array) -> float:
+        """½ Σ_i w_i (‖L_i‖² + ‖R_i‖²)."""
+        return (self._inner(L, L) + self._inner(R, R)) / 2
+
+    def _inner(self, A: Array, B: Array) -> float:
+        xp = array_namespace(A)
+        return float(xp.sum(xp.linalg.diagonal(gram(A, B)) * self._like(A)))
+
+    def _like(self, A: Array) -> Array:
+        return array_namespace(A).asarray(self.weights, dtype=A.dtype)
+
+    def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
+        """Return the start of the cost without the ridge."""
+        return self.cost.start(rank, seed)
+
+    @property
+    def value_at_zero(self) -> float:
+        """Value at W = 0, where there is no ridge."""
+        return self.cost.value_at_zero
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReweightedState:
+    """The inner solver's state on the ridged cost, and where on the path it is.
+
+    `weights` is None once the ridge is gone. `threshold` is what a singular value of the gradient must
+    exceed for the rank to grow; `scale` turns it into the singular value of W that it stands for.
+    """
+
+    inner: Any
+    rank: int
+    value: float
+    threshold: float
+    scale: float
+    weights: Any = None
+    taken: int = 0
+    after: int = 0
+    ripe: bool = False
+    report: Report = field(default_factory=Report)
+
+    @property
+    def x(self) -> Point:
+        """The point."""
+        return self.inner.x
+
+    @property
+    def gradient_norm(self) -> float:
+        """The norm of the gradient there, of the ridged cost while there is a ridge."""
+        return float(self.inner.gradient_norm)
+
+    @property
+    def stalled(self) -> str:
+        """Why the inner solver cannot go on, once there is no ridge."""
+        return str(self.inner.stalled) if self.weights is None else ""
+
+    @property
+    def stationary(self) -> bool:
+        """Whether only rounding stops it."""
+        return bool(getattr(self.inner, "stationary", False))
+
+
+@dataclass(frozen=True)
+class ReweightedContinuation:
+    """Rank continuation for few entries: each rank is held back by a ridge, which fades and then is dropped.
+
+    With hardly more entries than degrees of freedom, a rank that is too low for the data overfits the lines
+    with few entries, and the next ranks build on that. A ridge w_i = λ/(1 + σ_i/ε), with ε the singular value
+    that a gradient of λ stands for, holds back what is as small as the misfit and lets alone what is larger:
+    the weights of iteratively reweighted least squares for Σ log(1 + σ_i/ε) (Fazel et al. 2003; Mohan and
+    Fazel 2012). λ is halved, the rank grows when a singular value of the gradient exceeds λ, and the last
+    solve is free of the ridge. For `FullRank` geometries, whose balanced factors the ridge acts on.
+
+    Parameters
+    ----------
+    solver
+        The method for every stage with a ridge.
+    finish
+        The trust region for the last solve, free of the ridge: near the limit the Hessian is so ill
+        conditioned that conjugate gradients crawl where many inner iterations of a Newton step do not.
+    slow
+        A stage ends when an iteration lowers the value by less than this part of it.
+
+    Examples
+    --------
+    >>> import rankfold as rf
+    >>> data = rf.data.random_completion((150, 150), 2, 2.0, seed=0, condition=10, min_per_line=True)
+    >>> cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    >>> problem = rf.Problem(cost, rf.FullRank(cost.shape, rank=2, metric="preconditioned"))
+    >>> rf.minimize(problem, rf.ReweightedContinuation(), tolerance=1e-16, max_iterations=2000).converged
+    True
+    """
+
+    solver: Method[Any] = field(default_factory=ConjugateGradient)
+    finish: TrustRegion = field(default_factory=lambda: TrustRegion(max_inner=400))
+    slow: float = 3e-4
+
+    def init(self, problem: Problem, x0: Point) -> ReweightedState:
+        """Start from the leading singular pair of x0, with a ridge that lets hardly more through."""
+        if not isinstance(problem.geometry, FullRank):
+            raise TypeError(
+                f"ReweightedContinuation works on FullRank geometries, not on {problem.geometry!r}: "
+                "solve there, then bring the point over with `geometry.convert(x, source)`"
+            )
+        x = truncated(problem, x0, 1) if problem.geometry.rank > 1 else x0
+        L, R = problem.geometry.factors(x)
+        U, s, V = dominant_pairs(problem.cost, L[:, :0], R[:, :0], 1)
+        scale = 1 / curvature(problem.cost, 0 * U, V, U)
+        return self._stage(problem, x, 1, threshold=_FIRST * float(s[0]), scale=scale, after=0)
+
+    def step(self, problem: Problem, state: ReweightedState) -> ReweightedState:
+        """Let the solver take a step; or go on to the next stage of the path."""
+        if state.ripe:
+            return self._next(problem, state)
+        if state.weights is None:
+            inner = self.finish.step(problem.with_rank(state.rank), state.inner)
+            return replace(state, inner=inner, value=inner.value, report=inner.report)
+        cost = Ridged(problem.cost, state.weights)
+        here = replace(problem.with_rank(state.rank), cost=cost)
+        before = _at_home(here, state.inner)
+        inner = self.solver.step(here, before)
+        slow = inner.report.step != 0 and before.value - inner.value < self.slow * inner.value
+        ripe = slow or bool(inner.stalled) or state.taken + 1 >= _STAGE
+        value = max(inner.value - cost.ridge(*here.geometry.factors(inner.x)), 0.0)
+        return replace(state, inner=inner, value=value, taken=state.taken + 1, ripe=ripe, report=inner.report)
+
+    def _next(self, problem: Problem, state: ReweightedState) -> ReweightedState:
+        rank, threshold = state.rank, state.threshold
+        last = rank == problem.geometry.rank
+        if state.after >= _LAST or state.value <= _FITTED * problem.cost.value_at_zero:
+            return self._stage(problem, state.x, rank, threshold=0.0, scale=state.scale, after=state.after)
+        x = None if last else grown(problem.with_rank(rank), state.x, 1, threshold)
+        if x is not None:
+            return self._stage(problem, x, rank + 1, threshold, state.scale, state.after)
+        return self._stage(problem, state.x, rank, _FADE * threshold, state.scale, state.after + last)
+
+    def _stage(
+        self, problem: Problem, x: Point, rank: int, threshold: float, scale: float, after: int
+    ) -> ReweightedState:
+        here = problem.with_rank(rank)
+        U, s, V = svd_of_product(*here.geometry.factors(x))
+        x = here.geometry.from_svd(U, s, V)
+        weights = None
+        if threshold > 0:
+            weights = threshold / (1 + np.asarray(s) / (scale * threshold))
+            inner = self.solver.init(replace(here, cost=Ridged(problem.cost, weights)), x)
+            note = f"rank {rank}, ridge {threshold:.2g}"
+        else:
+            inner = replace(self.finish, initial_radius=_RADIUS * float(np.linalg.norm(s))).init(here, x)
+            note = f"rank {rank}, no ridge"
+        value = problem.cost.value(U * s, V)
+        return ReweightedState(
+            inner=inner, rank=rank, value=value, threshold=threshold, scale=scale, weights=weights,
+            after=after, report=Report(note=note),
+        )  # fmt: skip
+
+
+def _at_home(here: Problem, inner: Any) -> Any:
+    """Return the inner state on the ridged cost: one that was read from a file knows no ridge."""
+    return inner if isinstance(inner.here.problem.cost, Ridged) else replace(inner, here=here.at(inner.x))
