@@ -48,7 +48,7 @@ def run(seed: int = 0) -> Demo:
     began = perf_counter()
     centre = float(picture[known].mean())
     cost = rf.Completion(rows, cols, picture[known] - centre, picture.shape)
-    problem = rf.Problem(cost, rf.FullRank(cost.shape, RANK, metric="preconditioned"))
+    problem = rf.Problem.of(cost, RANK)
     # A photograph is not of low rank: what a long fit gains on known pixels it loses on the others.
     result = rf.minimize(problem, max_iterations=40, tolerance=0, stop=rf.stopping.RelativeChange(1e-3))
     L, R = problem.geometry.factors(result.x)

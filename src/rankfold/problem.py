@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rankfold.costs.base import Cost, Evaluation
 from rankfold.geometry.base import Geometry, Point, Tangent
+from rankfold.geometry.full_rank import FullRank
 
 
 @dataclass
@@ -46,6 +47,22 @@ class Problem:
                 f"cost.shape {tuple(self.cost.shape)} and geometry.shape {self.geometry.shape} differ: "
                 "build both with the same shape (rows, columns)"
             )
+
+    @classmethod
+    def of(cls, cost: Cost, rank: int) -> Problem:
+        """Minimise `cost` over matrices of rank `rank`, on the geometry that measures best for most costs.
+
+        That is `FullRank` with the preconditioned metric; the docs show the measurements ("How to choose").
+
+        Examples
+        --------
+        >>> import rankfold as rf
+        >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
+        >>> cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+        >>> rf.minimize(rf.Problem.of(cost, rank=2)).converged
+        True
+        """
+        return cls(cost, FullRank((cost.shape[0], cost.shape[1]), rank, metric="preconditioned"))
 
     def at(self, x: Point) -> Here:
         """Return the problem as seen from the point `x`."""

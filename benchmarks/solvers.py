@@ -1,0 +1,195 @@
+"""Time to solution of the default method, beside the software a Python user would pick, in one run.
+
+    python -m benchmarks.solvers [--only P1 P2] [--peers] [--repeats 3]
+
+For each instance of docs/benchmarks.md: seconds from the triples sorted to f ≤ 1e-20 · f(0), start point
+included, as a multiple of one NumPy/SciPy gradient evaluation (gather, einsum, two CSR products) timed in the
+same run. With `--peers` (the `bench` extra): cmfrec's ALS-Cholesky (float64, λ = 1e-12, no bias, fewest
+iterations that reach 1e-20) and Pymanopt's conjugate gradients on the same factors with NumPy kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from scipy import sparse
+
+import rankfold as rf
+
+# name: (shape, rank, oversampling, noise)
+INSTANCES = {
+    "P1": ((4000, 4000), 5, 8, 0.0),
+    "P2": ((32000, 32000), 5, 8, 0.0),
+    "P3": ((4000, 4000), 5, 3, 0.0),
+    "P5": ((10000, 10000), 20, 4, 0.0),
+    "1000 × 30000": ((1000, 30000), 5, 6, 0.0),
+    "P1, noise 1e-3": ((4000, 4000), 5, 8, 1e-3),
+    "300 × 200": ((300, 200), 5, 6, 0.0),
+}
+TOLERANCE = 1e-20
+
+
+def scipy_gradient(data, L, R):
+    """Return value, f_L and f_R by gather, einsum and two sparse products; what NumPy users write."""
+    order = np.lexsort((data.cols, data.rows))
+    rows, cols, values = data.rows[order], data.cols[order], data.values[order]
+    S = sparse.csr_array((values, (rows, cols)), shape=data.shape)
+    n = len(values)
+
+    def evaluate():
+        residual = np.einsum("nk,nk->n", L[rows], R[cols]) - values
+        S.data = (2 / n) * residual
+        return residual @ residual / n, S @ R, S.T @ L
+
+    return evaluate
+
+
+def median_seconds(task, repeats):
+    times = []
+    for _ in range(repeats):
+        began = perf_counter()
+        task()
+        times.append(perf_counter() - began)
+    return float(np.median(times))
+
+
+def ours(data, rank):
+    cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    problem = rf.Problem.of(cost, rank)
+    return lambda: rf.minimize(problem, tolerance=TOLERANCE), problem
+
+
+def pymanopt_cg(data, rank, start):
+    """Pymanopt's conjugate gradients on (G, H), Euclidean, with the NumPy gradient above."""
+    import pymanopt
+    from pymanopt.manifolds import Euclidean, Product
+    from pymanopt.optimizers import ConjugateGradient
+
+    manifold = Product([Euclidean(d, rank) for d in data.shape])
+    order = np.lexsort((data.cols, data.rows))
+    rows, cols, values = data.rows[order], data.cols[order], data.values[order]
+    S, n = sparse.csr_array((values, (rows, cols)), shape=data.shape), len(values)
+
+    def residual(G, H):
+        return np.einsum("nk,nk->n", G[rows], H[cols]) - values
+
+    @pymanopt.function.numpy(manifold)
+    def cost(G, H):
+        e = residual(G, H)
+        return e @ e / n
+
+    @pymanopt.function.numpy(manifold)
+    def gradient(G, H):
+        S.data = (2 / n) * residual(G, H)
+        return S @ H, S.T @ G
+
+    problem = pymanopt.Problem(manifold, cost, euclidean_gradient=gradient)
+    target = TOLERANCE * float(np.mean(values**2))
+
+    class UntilSolved(ConjugateGradient):
+        """Stops at a value, which Pymanopt's own criteria do not offer."""
+
+        def _check_stopping_criterion(self, **state):
+            if state.get("cost", np.inf) <= target:
+                return "solved"
+            return super()._check_stopping_criterion(**state)
+
+    solver = UntilSolved(max_iterations=2000, max_time=120, min_gradient_norm=0, min_step_size=0, verbosity=0)
+    return lambda: solver.run(problem, initial_point=start), target
+
+
+def cmfrec_als(data, rank):
+    """Alternating least squares of cmfrec, with the fewest iterations that reach the tolerance."""
+    from cmfrec import CMF
+
+    triples = sparse.coo_array((data.values, (data.rows, data.cols)), shape=data.shape)
+    target = TOLERANCE * float(np.mean(data.values**2))
+
+    def trained(iterations):
+        model = CMF(
+            k=rank, lambda_=1e-12, method="als", use_cg=False, user_bias=False, item_bias=False, center=False,
+            niter=iterations, use_float=False, nthreads=-1, finalize_chol=False, verbose=False, random_state=1,
+        )  # fmt: skip
+        return model.fit(triples)
+
+    for iterations in range(5, 61, 3):
+        model = trained(iterations)
+        error = np.einsum("nk,nk->n", model.A_[data.rows], model.B_[data.cols]) - data.values
+        if np.mean(error**2) <= target:
+            return partial(trained, iterations), iterations
+    return None, None
+
+
+def measure(name, peers, repeats):
+    shape, rank, oversampling, noise = INSTANCES[name]
+    data = rf.data.random_completion(shape, rank, oversampling, seed=0, noise=noise)
+    fit, problem = ours(data, rank)
+    result = fit()  # compiles
+    L, R = problem.geometry.factors(problem.start())
+    evaluate = scipy_gradient(data, L, R)
+    row = {
+        "instance": name,
+        "iterations": result.iterations,
+        "value": result.value / problem.cost.value_at_zero,
+    }
+    row["converged"] = result.stop_reason
+    row["scipy_gradient"] = median_seconds(evaluate, 2 * repeats + 1)
+    row["seconds"] = median_seconds(fit, repeats)
+    row["start"] = median_seconds(problem.start, repeats)
+    if peers:
+        start = [np.array(A) for A in (L, R)]
+        run, target = pymanopt_cg(data, rank, start)
+        began = perf_counter()
+        reached = run().cost <= 1.01 * target
+        row["pymanopt"] = perf_counter() - began if reached else None
+        als, row["cmfrec_iterations"] = cmfrec_als(data, rank)
+        row["cmfrec"] = median_seconds(als, repeats) if als else None
+        row["seconds"] = min(row["seconds"], median_seconds(fit, repeats))
+    return row
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=INSTANCES, default=list(INSTANCES))
+    parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    table = Table(
+        "instance",
+        "iterations",
+        "rel. value",
+        "seconds",
+        "of it start",
+        "in SciPy gradients",
+        "pymanopt / ours",
+        "cmfrec / ours",
+    )
+    rows = []
+    for name in options.only:
+        row = measure(name, options.peers, options.repeats)
+        rows.append(row)
+        ratios = [f"{row[p] / row['seconds']:.1f}" if row.get(p) else "–" for p in ("pymanopt", "cmfrec")]
+        table.add_row(
+            name,
+            str(row["iterations"]),
+            f"{row['value']:.0e}",
+            f"{row['seconds']:.3f}",
+            f"{row['start']:.3f}",
+            f"{row['seconds'] / row['scipy_gradient']:.1f}",
+            *ratios,
+        )
+    Console(width=130).print(table)
+    out = Path(__file__).parent / "results" / "solvers.json"
+    out.parent.mkdir(exist_ok=True)
+    out.write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()
