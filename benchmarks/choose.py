@@ -1,9 +1,9 @@
-"""Every solver on every geometry: iterations and seconds to a relative value of 1e-20; makes the docs' figure.
+"""Every solver on every geometry: iterations and seconds to a relative value of 1e-20.
 
     python -m benchmarks.choose [--out docs/figures]
 
-On P1 (4000², rank 5, oversampling 8) and P3 (oversampling 3), from the same start point, three seeds each, limits
-of 1000 iterations and 30 s. Prints the table of "How to choose" and writes how-to-choose.png.
+On P1 (4000², rank 5, oversampling 8) and P3 (oversampling 3), from the same start point, three seeds each,
+limits of 1000 iterations and 30 s. Prints the table of "How to choose" and writes how-to-choose.png.
 """
 
 from __future__ import annotations
@@ -40,10 +40,8 @@ def runs(oversampling):
         for g, make in GEOMETRIES.items():
             problem = rf.Problem(cost, make(data.shape, 5))
             for s, solver in SOLVERS.items():
-                result = rf.minimize(
-                    problem, solver, x0=problem.geometry.from_svd(*start), tolerance=1e-20, max_iterations=1000,
-                    stop=rf.stopping.Seconds(30),
-                )  # fmt: skip
+                x0, limit = problem.geometry.from_svd(*start), rf.stopping.Seconds(30)
+                result = rf.minimize(problem, solver, x0, tolerance=1e-20, max_iterations=1000, stop=limit)
                 found.setdefault((g, s), []).append(result)
     return found
 

@@ -113,10 +113,8 @@ def cmfrec_als(data, rank):
     target = TOLERANCE * float(np.mean(data.values**2))
 
     def trained(iterations):
-        model = CMF(
-            k=rank, lambda_=1e-12, method="als", use_cg=False, user_bias=False, item_bias=False, center=False,
-            niter=iterations, use_float=False, nthreads=-1, finalize_chol=False, verbose=False, random_state=1,
-        )  # fmt: skip
+        options = {"user_bias": False, "item_bias": False, "center": False, "use_cg": False}
+        model = CMF(k=rank, lambda_=1e-12, niter=iterations, use_float=False, random_state=1, **options)
         return model.fit(triples)
 
     for iterations in range(5, 61, 3):

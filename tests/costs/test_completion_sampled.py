@@ -1,5 +1,7 @@
 """Step-sizes from a sample of the rows."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -30,7 +32,7 @@ def test_a_sample_is_the_polynomial_of_its_rows(data, monkeypatch):
     cost = cost_of(data)
     found = cost.sampled_polynomial((L, dL), (R, dR))
     bounds = cost.observed.by_row.bounds.astype(int)
-    sample = [i for a, b in zip(bounds, bounds[1:], strict=False) for i in range(a, b, 4)]
+    sample = [i for a, b in pairwise(bounds) for i in range(a, b, 4)]
     truth = cost_of(data, np.isin(data.rows, sample)).polynomial((L, dL), (R, dR))
     np.testing.assert_allclose(found, truth, rtol=1e-12)
 
