@@ -112,6 +112,15 @@ class Curves:
             label, lambda run: _gap(run.first("iteration", LATE), run.first("iteration", TARGET))
         )
 
+    def late_products(self, label: str) -> float:
+        """Median Hessian products from `LATE` to the target, for trust regions."""
+
+        def products(run: Curve) -> float:
+            late = run.trace["iteration"] > run.first("iteration", LATE)
+            return float(run.trace["inner_iterations"][late].sum())
+
+        return self.median(label, products)
+
     def per_iteration(self, label: str) -> float:
         """Median seconds of an iteration."""
         return self.median(label, lambda run: run.trace[-1].seconds / max(run.iterations, 1))
@@ -124,6 +133,17 @@ class Curves:
         """Median seconds to a thousandth of the first method's cost at the start."""
         level = 1e-3 * float(self.runs[0].values[0])
         return self.seconds(label, level)
+
+
+def count(iterations: float) -> str:
+    """Return a median count in words: infinite ones are those that most runs do not reach.
+
+    Examples
+    --------
+    >>> count(88.0), count(float("inf"))
+    ('88', 'not reached')
+    """
+    return f"{iterations:g}" if iterations < inf else "not reached"
 
 
 def _gap(start: float, end: float) -> float:

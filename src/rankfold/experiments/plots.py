@@ -41,7 +41,7 @@ def draw(figure: Figure, curves: Curves, path: Path) -> None:
 
 def _panel(axes: Axes, figure: Figure, curves: Curves, column: str) -> None:
     for competitor in figure.competitors:
-        runs = sorted(curves.of(competitor.label), key=lambda run: run.iterations)
+        runs = sorted(curves.of(competitor.label), key=lambda run: float(run.trace[column][-1]))
         middle = len(runs) // 2
         for k, run in enumerate(runs):
             full = k == middle

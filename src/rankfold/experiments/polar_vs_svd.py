@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rankfold.experiments.competitors import DIAGONAL, UBV_GD
-from rankfold.experiments.curves import GD_LIMIT, Claim, Curves, Figure
+from rankfold.experiments.curves import GD_LIMIT, Claim, Curves, Figure, count
 
 
 def claims(curves: Curves) -> list[Claim]:
@@ -13,8 +13,8 @@ def claims(curves: Curves) -> list[Claim]:
     return [
         Claim(
             "Convergence of gradient descent suffers from a diagonal B.",
-            f"median iterations to 1e-20: SPD {spd:g}, diagonal {diagonal:g}; median cost at the end: "
-            f"SPD {curves.final(UBV_GD.label):.1e}, diagonal {curves.final(DIAGONAL.label):.1e}",
+            f"median iterations to 1e-20: SPD {count(spd)}, diagonal {count(diagonal)}; median cost at the "
+            f"end: SPD {curves.final(UBV_GD.label):.1e}, diagonal {curves.final(DIAGONAL.label):.1e}",
             diagonal >= 1.2 * spd,
         ),
         Claim(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rankfold.experiments.competitors import (
     GH_GD,
     GH_TR,
@@ -13,7 +15,7 @@ from rankfold.experiments.competitors import (
     UY_GD,
     UY_TR,
 )
-from rankfold.experiments.curves import Claim, Curves, Figure
+from rankfold.experiments.curves import Claim, Curves, Figure, count
 
 DESCENTS, REGIONS = (GH_GD, UBV_GD, UY_GD, LRGEOM_GD), (GH_TR, UBV_TR, UY_TR, LRGEOM_TR)
 
@@ -27,30 +29,30 @@ def claims(curves: Curves) -> list[Claim]:
     return [
         Claim(
             "The gradient descents of all geometries are indistinguishable.",
-            "median iterations to 1e-20: " + _listed(iterations, ":g"),
+            "median iterations to 1e-20: " + _listed(iterations, count),
             max(iterations.values()) <= 1.5 * min(iterations.values()),
         ),
         Claim(
             "The trust regions perform similarly asymptotically.",
-            "median seconds from 1e-5 to 1e-20: " + _listed(late, ":.2f"),
+            "median seconds from 1e-5 to 1e-20: " + _listed(late, "{:.2f}".format),
             max(late.values()) <= 2 * min(late.values()),
         ),
         Claim(
             "LRGeom's trust region is better during the first iterations.",
-            "median seconds to 1e-3 of the first cost: " + _listed(early, ":.2f"),
+            "median seconds to 1e-3 of the first cost: " + _listed(early, "{:.2f}".format),
             fastest == LRGEOM_TR.label,
         ),
         Claim(
             "(Not in the paper: LRGeom's conjugate gradients.)",
-            f"median iterations to 1e-20: {curves.iterations(LRGEOM_CG.label):g}, "
+            f"median iterations to 1e-20: {count(curves.iterations(LRGEOM_CG.label))}, "
             f"{curves.seconds(LRGEOM_CG.label):.1f} s",
             None,
         ),
     ]
 
 
-def _listed(numbers: dict[str, float], form: str) -> str:
-    return ", ".join(f"{label.split()[0]} {{{form}}}".format(value) for label, value in numbers.items())
+def _listed(numbers: dict[str, float], shown: Callable[[float], str]) -> str:
+    return ", ".join(f"{label.split()[0]} {shown(number)}" for label, number in numbers.items())
 
 
 FIGURE = Figure(

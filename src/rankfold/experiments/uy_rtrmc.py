@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rankfold.experiments.competitors import RTRMC_1, RTRMC_2, UY_GD, UY_TR
-from rankfold.experiments.curves import Claim, Curves, Figure
+from rankfold.experiments.curves import Claim, Curves, Figure, count
 
 
 def claims(curves: Curves) -> list[Claim]:
@@ -24,14 +24,15 @@ def claims(curves: Curves) -> list[Claim]:
         ),
         Claim(
             "Both trust regions need similar numbers of iterations.",
-            f"median iterations to 1e-20: RTRMC-2 {curves.iterations(two):g}, TR {curves.iterations(tr):g}",
+            f"median iterations to 1e-20: RTRMC-2 {count(curves.iterations(two))}, "
+            f"TR {count(curves.iterations(tr))}",
             curves.iterations(tr) <= 2 * curves.iterations(two),
             "RTRMC-2 needs no steps to find Y, and takes its large first radius at once",
         ),
         Claim(
             "Our gradient descent has the better timing than RTRMC-1.",
             f"median seconds to 1e-20: RTRMC-1 {seconds(one):.2f}, GD {seconds(gd):.2f}; median iterations "
-            f"{curves.iterations(one):g} and {curves.iterations(gd):g}",
+            f"{count(curves.iterations(one))} and {count(curves.iterations(gd))}",
             seconds(gd) < seconds(one),
         ),
     ]
