@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rankfold.solvers.auto import Auto
 from rankfold.solvers.base import Located, Method, Report, State
 from rankfold.solvers.conjugate_gradient import ConjugateGradient
 from rankfold.solvers.continuation import RankContinuation
@@ -12,6 +13,7 @@ from rankfold.solvers.reweighted import ReweightedContinuation
 from rankfold.solvers.trust_region import TrustRegion
 
 __all__ = [
+    "Auto",
     "ConjugateGradient",
     "GradientDescent",
     "Located",
@@ -24,7 +26,7 @@ __all__ = [
     "by_name",
 ]
 
-_NAMES = {"auto": ConjugateGradient, "cg": ConjugateGradient, "gd": GradientDescent, "tr": TrustRegion}
+_NAMES = {"auto": Auto, "cg": ConjugateGradient, "gd": GradientDescent, "tr": TrustRegion}
 
 
 def by_name(name: str) -> Method[Any]:

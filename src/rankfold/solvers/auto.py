@@ -1,0 +1,129 @@
+"""The default solver: conjugate gradients, and more only where they get nowhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rankfold.geometry.base import Point
+from rankfold.geometry.full_rank import FullRank
+from rankfold.problem import Problem
+from rankfold.solvers.base import Method, Report
+from rankfold.solvers.conjugate_gradient import ConjugateGradient, ConjugateGradientState
+from rankfold.solvers.continuation import ContinuationState, RankContinuation
+from rankfold.solvers.reweighted import ReweightedContinuation, ReweightedState
+from rankfold.solvers.truncated_cg import Proposal
+from rankfold.solvers.trust_region import TrustRegion, TrustRegionState
+
+# Stagnation: over so many iterations, neither did the value halve nor the gradient norm fall to a fifth. A
+# run that converges, to zero or to noise, does one or the other well within that.
+_WINDOW = 20
+_VALUE, _GRADIENT = 0.5, 0.2
+# A spectral start with a misfit so many times that of W = 0 holds mostly sampling noise, scaled up: it is 0.3
+# on P1 and 1.4 at 4000², r = 10, OS = 3, but 17 and 39 there with condition number 10, and 38 on P4.
+_BAD_START = 10.0
+# The records that a state may hold, imported here by name so that checkpoints know them.
+_RECORDS = (ConjugateGradientState, ContinuationState, Proposal, ReweightedState, TrustRegionState)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutoState:
+    """The state of the method at work, which one that is, and what stagnation is judged by."""
+
+    inner: Any
+    level: int
+    start: Point
+    values: tuple[float, ...] = ()
+    norms: tuple[float, ...] = ()
+    report: Report = field(default_factory=Report)
+
+    @property
+    def x(self) -> Point:
+        """The point."""
+        return self.inner.x
+
+    @property
+    def value(self) -> float:
+        """The cost at the point."""
+        return float(self.inner.value)
+
+    @property
+    def gradient_norm(self) -> float:
+        """The norm of the gradient there."""
+        return float(self.inner.gradient_norm)
+
+    @property
+    def stalled(self) -> str:
+        """Why the method at work cannot go on."""
+        return str(self.inner.stalled)
+
+    @property
+    def stationary(self) -> bool:
+        """Whether only rounding stops it."""
+        return bool(getattr(self.inner, "stationary", False))
+
+    @property
+    def stagnates(self) -> bool:
+        """Whether the last iterations brought next to nothing."""
+        if len(self.values) <= _WINDOW:
+            return False
+        fell = self.values[-1] < _VALUE * self.values[0] or self.norms[-1] < _GRADIENT * self.norms[0]
+        return not fell
+
+
+@dataclass(frozen=True)
+class Auto:
+    """Conjugate gradients; if they stagnate, rank continuation; if that does, the second order.
+
+    The second order is `ReweightedContinuation` on `FullRank` geometries, and the trust region from where the
+    continuation ended on others. Nothing is computed to decide but what the methods know anyway, so that
+    problems which conjugate gradients solve cost what they cost there. The trace's notes say what was
+    decided, and when.
+
+    Examples
+    --------
+    >>> import rankfold as rf
+    >>> data = rf.data.random_completion((300, 300), rank=4, oversampling=6, seed=0, condition=1e4)
+    >>> cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    >>> problem = rf.Problem(cost, rf.FullRank(cost.shape, rank=4, metric="preconditioned"))
+    >>> result = rf.minimize(problem, tolerance=1e-20)
+    >>> result.converged, [row.note for row in result.trace if "takes over" in row.note]
+    (True, ['ConjugateGradient stagnates: RankContinuation takes over'])
+    """
+
+    def init(self, problem: Problem, x0: Point) -> AutoState:
+        """Start with conjugate gradients at x0, or with rank continuation if x0 is much worse than W = 0."""
+        zero, methods = problem.cost.value_at_zero, _methods(problem)
+        inner = methods[0].init(problem, x0)
+        if not (problem.geometry.rank > 1 and inner.value > _BAD_START * zero > 0):
+            return AutoState(inner=inner, level=0, start=x0)
+        note = f"the start is {inner.value / zero:.0f} times as bad as W = 0: RankContinuation"
+        return AutoState(inner=methods[1].init(problem, x0), level=1, start=x0, report=Report(note=note))
+
+    def step(self, problem: Problem, state: AutoState) -> AutoState:
+        """Let the method at work take a step; or hand over to the next, if it stagnates."""
+        methods = _methods(problem)
+        if state.level + 1 < len(methods) and state.stagnates:
+            return _handed_over(problem, state, methods)
+        inner = methods[state.level].step(problem, state.inner)
+        # At the ranks before the last, a plateau is what a continuation is after.
+        judged = getattr(inner, "rank", problem.geometry.rank) == problem.geometry.rank
+        values = (*state.values[-_WINDOW:], float(inner.value)) if judged else ()
+        norms = (*state.norms[-_WINDOW:], float(inner.gradient_norm)) if judged else ()
+        return replace(state, inner=inner, values=values, norms=norms, report=inner.report)
+
+
+def _methods(problem: Problem) -> tuple[Method[Any], ...]:
+    if problem.geometry.rank == 1:
+        return ConjugateGradient(), TrustRegion()
+    second = ReweightedContinuation() if isinstance(problem.geometry, FullRank) else TrustRegion()
+    return ConjugateGradient(), RankContinuation(slow=0.03), second
+
+
+def _handed_over(problem: Problem, state: AutoState, methods: tuple[Method[Any], ...]) -> AutoState:
+    now, following = methods[state.level], methods[state.level + 1]
+    # A trust region goes on from here; continuations look for what the start did not show.
+    x = state.x if isinstance(following, TrustRegion) else state.start
+    note = f"{type(now).__name__} stagnates: {type(following).__name__} takes over"
+    inner = following.init(problem, x)
+    return AutoState(inner=inner, level=state.level + 1, start=state.start, report=Report(note=note))
