@@ -28,10 +28,16 @@ def write_figure(figure: Figure, curves: Curves, scale: Scale, seed: int, second
         "scale": scale.name,
         "seed": seed,
         "seconds": round(seconds, 1),
-        "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
+        "machine": _machine(),
         "claims": [asdict(claim) for claim in figure.claims(curves)],
     }
     (out / f"{figure.name}.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _machine() -> str:
+    # The load tells whether seconds can be trusted: above the number of cores, other work ran beside.
+    load = f", load average {os.getloadavg()[2]:.1f}" if hasattr(os, "getloadavg") else ""
+    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}{load}"
 
 
 def _write_traces(curves: Curves, path: Path) -> None:
@@ -61,7 +67,8 @@ _INTRODUCTION = """# The paper's figures, reproduced
 
 Every method starts at the rank-5 dominant SVD of the zero-filled data and runs until f ≤ 1e-20, at most 200
 iterations (trust regions: 100, of at most 100 inner ones). Seconds exclude the common start. Numbers are
-medians over the instances. In the plots a thin line is an instance, a thick one that of median length.
+medians over the instances. With a load average above the number of cores other work ran beside: then compare
+seconds within a figure only, and with care. A thin line is an instance, a thick one that of median length.
 """
 
 
