@@ -19,9 +19,8 @@ def claims(curves: Curves) -> list[Claim]:
             "Iterations of SVP and gradient descent are similar for some instances.",
             "iterations of SVP over those of GD, by instance: " + ", ".join(f"{r:.2f}" for r in ratios),
             min(ratios) <= 1.25,
-            "the fixed step is close to 2 over the curvature of the densest rows and columns (0.75 times 2.3 to "
-            "2.5 here, the instances with the largest being the slowest), where errors change sign and hardly "
-            "shrink",
+            "the fixed step is near 2 over the curvature of the densest rows and columns, where errors "
+            "change sign and hardly shrink; how near depends on the instance",
         ),
         Claim(
             "Their timings are very different, for SVP computes a dominant SVD per iteration.",
