@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rankfold.driver import minimize
     from rankfold.geometry import Embedded, FullRank, Geometry, Polar, SubspaceProjection
     from rankfold.problem import Problem
+    from rankfold.rank import RankPath, choose_rank
     from rankfold.result import Progress, Result
     from rankfold.solvers import (
         ConjugateGradient,
@@ -58,6 +59,7 @@ _HOMES = {
     "driver": ("minimize",),
     "geometry": ("Embedded", "FullRank", "Geometry", "Polar", "SubspaceProjection"),
     "problem": ("Problem",),
+    "rank": ("RankPath", "choose_rank"),
     "result": ("Progress", "Result"),
     "solvers": (
         "ConjugateGradient",
@@ -91,6 +93,7 @@ __all__ = [
     "Problem",
     "Progress",
     "RankContinuation",
+    "RankPath",
     "Regression",
     "Result",
     "ReweightedContinuation",
@@ -101,6 +104,7 @@ __all__ = [
     "check_gradient",
     "check_hessian",
     "check_retraction",
+    "choose_rank",
     "data",
     "minimize",
     "stopping",

@@ -1,0 +1,118 @@
+"""Whether the observed entries determine a matrix of a given rank, near a fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold.costs.completion import Completion
+from rankfold.geometry.base import Tangent, lincomb
+from rankfold.geometry.full_rank import FullRank
+from rankfold.problem import Here, Problem
+
+_ITERATIONS = 200  # of the probe: as many as a slow fit takes
+_SETTLED = 1e-10  # the part of the probe's image at which it ends
+
+
+@dataclass(frozen=True)
+class Identifiability:
+    """What the entries leave open at a fit of rank r.
+
+    Attributes
+    ----------
+    rank, dimension, entries
+        The rank, the degrees of freedom r(d1 + d2 − r) and the number of entries.
+    rows, cols
+        The rows and the columns with fewer than r entries: each has free directions of its own.
+    free
+        About how many directions the entries do not determine: the dimension of the local Jacobian's null
+        space, estimated from one random direction. A fraction of one, when there are none.
+    """
+
+    rank: int
+    dimension: int
+    entries: int
+    rows: NDArray[np.int64]
+    cols: NDArray[np.int64]
+    free: float
+
+    @property
+    def unique(self) -> bool:
+        """Whether the fit is, as far as this can tell, the only one near it."""
+        return self.entries >= self.dimension and not (self.rows.size or self.cols.size) and self.free < 0.5
+
+    def __str__(self) -> str:
+        if self.unique:
+            freedom = f"{self.dimension} degrees of freedom of rank {self.rank}"
+            return f"{self.entries} entries determine the {freedom}"
+        why = [
+            f"{lines.size} {name} have fewer than {self.rank} entries (the first: {lines[:5].tolist()})"
+            for name, lines in (("rows", self.rows), ("columns", self.cols))
+            if lines.size
+        ]
+        if self.entries < self.dimension:
+            why.append(f"{self.entries} entries cannot determine {self.dimension} degrees of freedom")
+        return f"not unique: about {self.free:.0f} directions are free; " + "; ".join(why)
+
+
+def identifiability(cost: Completion, L: Any, R: Any, seed: int = 0) -> Identifiability:
+    """Say whether the entries of `cost` determine L Rᵀ among the matrices of its rank near it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> L, R = rng.standard_normal((2, 30, 2))
+    >>> rows, cols = np.nonzero(rng.random((30, 30)) < 0.6)
+    >>> keep = (rows != 7) | (cols == cols[rows == 7][0])  # row 7 keeps one entry
+    >>> rows, cols = rows[keep], cols[keep]
+    >>> cost = Completion(rows, cols, np.sum(L[rows] * R[cols], axis=1), (30, 30))
+    >>> told = identifiability(cost, L, R)
+    >>> told.unique, told.rows.tolist()
+    (False, [7])
+    """
+    L, R = np.asarray(L, dtype=np.float64), np.asarray(R, dtype=np.float64)
+    rank, observed = L.shape[1], cost.observed
+    geometry = FullRank(cost.shape, rank, metric="preconditioned")  # type: ignore[abstract]  # see __new__
+    rows, cols = (
+        np.flatnonzero(np.diff(side.indptr.astype(np.int64)) < rank)
+        for side in (observed.by_row, observed.by_column)
+    )
+    problem = Problem(_fitted(cost, L, R), geometry)
+    free = _null_dimension(problem.at(geometry.from_factors(L, R)), seed)
+    return Identifiability(rank, geometry.dimension, observed.size, rows, cols, free)
+
+
+def _fitted(cost: Completion, L: Any, R: Any) -> Completion:
+    """Return the squared loss with L Rᵀ as the data: there its Hessian is JᵀJ, however good the fit."""
+    side = cost.observed.by_row
+    i, j = side.keys.astype(np.int64), side.indices.astype(np.int64)
+    return Completion(i, j, np.einsum("pk,pk->p", L[i], R[j]), cost.shape, duplicates="keep")
+
+
+def _null_dimension(here: Here, seed: int) -> float:
+    """Return dim · ‖ξ_0‖² for the part ξ_0 of a random unit ξ in the null space: its mean is that dimension.
+
+    Conjugate gradients for JᵀJ η = JᵀJ ξ, from η = 0, converge to the part of ξ outside the null space.
+    """
+    geometry, x = here.problem.geometry, here.x
+    xi = geometry.random_tangent(x, seed)
+    r = here.hessian(xi)
+    d, r_r = r, geometry.inner(x, r, r)
+    stop = _SETTLED**2 * r_r
+    for _ in range(_ITERATIONS):
+        if r_r <= stop:
+            break
+        image = here.hessian(d)
+        alpha = r_r / geometry.inner(x, d, image)
+        xi, r = _minus(xi, alpha, d), _minus(r, alpha, image)
+        before, r_r = r_r, geometry.inner(x, r, r)
+        d = lincomb(1.0, r, r_r / before, d)
+    return geometry.dimension * geometry.inner(x, xi, xi)
+
+
+def _minus(xi: Tangent, a: float, eta: Tangent) -> Tangent:
+    return lincomb(1.0, xi, -a, eta)
