@@ -76,7 +76,7 @@ def identifiability(cost: Completion, L: Any, R: Any, seed: int = 0) -> Identifi
     """
     L, R = np.asarray(L, dtype=np.float64), np.asarray(R, dtype=np.float64)
     rank, observed = L.shape[1], cost.observed
-    geometry = FullRank(cost.shape, rank, metric="preconditioned")  # type: ignore[abstract]  # see __new__
+    geometry = FullRank(cost.shape, rank, metric="preconditioned")
     rows, cols = (
         np.flatnonzero(np.diff(side.indptr.astype(np.int64)) < rank)
         for side in (observed.by_row, observed.by_column)

@@ -111,7 +111,7 @@ def choose_rank(
         raise ValueError(f"held_out must be between 0 and 1, not {held_out!r}")
     train, test = _split(cost, held_out, seed)
     limit = _largest_rank(train) if max_rank is None else max_rank
-    geometry = FullRank(cost.shape, limit, metric="preconditioned")  # type: ignore[abstract]  # see __new__
+    geometry = FullRank(cost.shape, limit, metric="preconditioned")
     problem = Problem(train, geometry)
     method = RankContinuation(slow=_SLOW)
     first = problem.with_rank(1)
