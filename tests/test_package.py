@@ -28,9 +28,3 @@ def test_nothing_heavy_is_imported_before_it_is_used(statement):
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     heavy = {"numba", "scipy", "sklearn", "pyarrow", "torch", "matplotlib", "pandas", "numpy"}
     assert not heavy & set(loaded.split())
-
-
-def test_version_is_that_of_the_distribution():
-    from importlib.metadata import version
-
-    assert version("rankfold") == rf.__version__

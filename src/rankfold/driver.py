@@ -122,14 +122,13 @@ def _writer(
     )
 
 
-def _check_point(x0: Point, geometry: Geometry) -> None:
-    due = [(rows, geometry.rank) for rows in geometry.shape]
+def _checked_point(x0: Point, geometry: Geometry) -> Point:
     try:
-        found = [tuple(factor.shape) for factor in geometry.factors(x0)]
-    except (AttributeError, TypeError, ValueError) as error:
-        raise TypeError(f"x0 must be a point of {geometry!r}, not a {type(x0).__name__}: {error}") from error
-    if found != due:
-        raise ValueError(f"x0 has factors of shapes {found}, but a point of {geometry!r} has {due}")
+        return geometry.validate(x0)
+    except ValueError as error:
+        raise ValueError(f"x0 is not a point of {geometry!r}: {error}") from error
+    except (AttributeError, TypeError) as error:
+        raise TypeError(f"x0 must be a point of {geometry!r}, not a {type(x0).__name__}") from error
 
 
 @dataclass(frozen=True)
@@ -146,9 +145,8 @@ class _Run:
 
     def start(self, x0: Point | None) -> Progress:
         before = replace(self.problem.counts)
-        if x0 is not None:
-            _check_point(x0, self.problem.geometry)
-        state = self.method.init(self.problem, self.problem.start() if x0 is None else x0)
+        x = self.problem.start() if x0 is None else _checked_point(x0, self.problem.geometry)
+        state = self.method.init(self.problem, x)
         row = self._row(state, 0, before)
         if not _is_finite(state, row):
             whose = "the cost's own start point" if x0 is None else "x0"

@@ -47,6 +47,11 @@ class Flat:
     def factors(self, x):
         return x
 
+    def validate(self, x):
+        if [len(A) for A in x] != list(self.shape):
+            raise ValueError("G and H have the wrong numbers of rows")
+        return x
+
     def from_svd(self, U, s, V):
         return Pair(U * s, V)
 

@@ -289,7 +289,16 @@ def test_a_solver_must_be_a_method():
 
 
 def test_a_start_point_must_be_one_of_the_geometry():
-    with pytest.raises(ValueError, match=r"x0 has factors of shapes .*\(5, 2\).* but a point of Flat\("):
+    with pytest.raises(ValueError, match=r"x0 is not a point of Flat\(.*wrong numbers of rows"):
         minimize(make_problem(), HeavyBall(), Pair(np.ones((5, 2)), np.ones((7, 2))))
     with pytest.raises(TypeError, match=r"x0 must be a point of Flat\("):
         minimize(make_problem(), HeavyBall(), 3.0)
+
+
+def test_a_start_point_off_the_manifold_is_refused_with_the_remedy():
+    problem = rf.Problem(make_problem().cost, rf.Polar((7, 5), 2))
+    x0 = problem.geometry.random_point(0)
+    with pytest.raises(ValueError, match=r"x0 is not a point of Polar\(.*U must have orthonormal columns"):
+        minimize(problem, rf.TrustRegion(), x0._replace(U=2 * x0.U))
+    with pytest.raises(ValueError, match="B must be positive definite"):
+        minimize(problem, rf.TrustRegion(), x0._replace(B=-x0.B))

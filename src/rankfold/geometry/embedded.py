@@ -61,7 +61,7 @@ class Embedded(Geometry):
         return x.U @ xi.M + xi.Up, xi.Vp / x.s
 
     def line(self, x: SVDFactors, xi: SVDTangent) -> Curve:
-        """W + tξ, which is linear in t: [UΣ + t(UM + Up), U] [V, tVp]ᵀ."""
+        """W + tξ, which is linear in t, as (UΣ + t(UM + Up)) Vᵀ + U (tVp)ᵀ with 2r columns."""
         xp = array_namespace(x.U)
         Ls = [x.U * x.s, x.U], [x.U @ xi.M + xi.Up, 0 * x.U]
         Rs = [x.V, 0 * x.V], [0 * x.V, xi.Vp]
