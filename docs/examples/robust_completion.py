@@ -1,4 +1,4 @@
-"""Completion when a tenth of the entries is nonsense: the Huber loss finds the matrix, the square loss does not.
+"""Completion when a tenth of the entries is nonsense: the Huber loss finds W, the square loss does not.
 
 python docs/examples/robust_completion.py [size]
 """

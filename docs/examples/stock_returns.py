@@ -2,8 +2,8 @@
 
     python docs/examples/stock_returns.py [stock04.csv]
 
-The data of Yuan, Ekici, Lu and Monteiro (2007) are a table of returns, a column per stock; without a file, the
-example draws a table with the same structure.
+The data of Yuan, Ekici, Lu and Monteiro (2007) are a table of returns, a column per stock; without a file,
+the example draws a table with the same structure.
 """
 
 import sys
