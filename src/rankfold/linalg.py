@@ -24,6 +24,13 @@ def gram(A: Array, B: Array) -> Array:
     return A.T @ B
 
 
+def add_product(Z: Array, A: Array, S: Array) -> Array:
+    """Return Z + A S for tall Z and A: without a third tall array, whose fresh pages would cost most."""
+    out = A @ S
+    out += Z
+    return out
+
+
 def sym(A: Array) -> Array:
     """Return the symmetric part (A + Aᵀ)/2."""
     return (A + A.T) / 2

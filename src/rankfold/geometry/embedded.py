@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 from rankfold.geometry.base import Curve, Geometry
 from rankfold.geometry.product import random_signed_permutation
 from rankfold.geometry.spaces import PositiveVector, Space, Stiefel
-from rankfold.linalg import Array, eps, gram, gram_factor, polar, trace
+from rankfold.linalg import Array, add_product, eps, gram, gram_factor, polar, trace
 
 
 class SVDFactors(NamedTuple):
@@ -90,7 +90,7 @@ class Embedded(Geometry):
     def to_tangent(self, x: SVDFactors, z: SVDTangent) -> SVDTangent:
         """Return the same matrix U M Vᵀ + Up Vᵀ + U Vpᵀ, with Up and Vp made normal to U and V."""
         in_U, in_V = gram(x.U, z.Up), gram(x.V, z.Vp)
-        return SVDTangent(z.M + in_U + in_V.T, z.Up - x.U @ in_U, z.Vp - x.V @ in_V)
+        return SVDTangent(z.M + in_U + in_V.T, add_product(z.Up, x.U, -in_U), add_product(z.Vp, x.V, -in_V))
 
     def to_horizontal(self, x: SVDFactors, eta: SVDTangent) -> SVDTangent:
         """Return η itself: there is no quotient."""
@@ -108,8 +108,8 @@ class Embedded(Geometry):
         core = xp.concat([top, xp.concat([R_U, zeros], axis=1)], axis=0)
         A, s, Ct = xp.linalg.svd(core, full_matrices=False)
         A, s, C = A[:, : self.rank], s[: self.rank], Ct[: self.rank, :].T
-        U = x.U @ A[: self.rank, :] + xi.Up @ (N_U @ A[self.rank :, :])
-        V = x.V @ C[: self.rank, :] + xi.Vp @ (N_V @ C[self.rank :, :])
+        U = add_product(x.U @ A[: self.rank, :], xi.Up, N_U @ A[self.rank :, :])
+        V = add_product(x.V @ C[: self.rank, :], xi.Vp, N_V @ C[self.rank :, :])
         # `polar` keeps rounding errors of orthonormality from adding up; the floor keeps the rank.
         return SVDFactors(polar(U), xp.clip(s, min=float(s[0]) * eps(s)), polar(V))
 
@@ -134,13 +134,13 @@ class Embedded(Geometry):
         S_U, in_U = f_R / x.s, gram(x.U, df_L)
         dV = df_R / x.s - S_U @ (xi.M / x.s)
         M = in_U - gram(S_U, xi.Vp / x.s)
-        return SVDTangent(M, df_L - x.U @ in_U, dV - x.V @ gram(x.V, dV))
+        return SVDTangent(M, add_product(df_L, x.U, -in_U), add_product(dV, x.V, -gram(x.V, dV)))
 
 
 def _project(x: SVDFactors, Z_V: Array, Z_U: Array) -> SVDTangent:
     """Return the orthogonal projection of a matrix Z onto the tangent space, from Z_V = Z V and Z_U = ZᵀU."""
     M = gram(x.U, Z_V)
-    return SVDTangent(M, Z_V - x.U @ M, Z_U - x.V @ M.T)
+    return SVDTangent(M, add_product(Z_V, x.U, -M), add_product(Z_U, x.V, -M.T))
 
 
 def _thin_factors(xi: SVDTangent) -> list[tuple[Array, Array]]:

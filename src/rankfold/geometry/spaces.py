@@ -12,7 +12,18 @@ from typing import Protocol
 
 from array_api_compat import array_namespace
 
-from rankfold.linalg import Array, eps, gram, gram_factor, gram_in_basis, polar, spd_exp, sym, trace
+from rankfold.linalg import (
+    Array,
+    add_product,
+    eps,
+    gram,
+    gram_factor,
+    gram_in_basis,
+    polar,
+    spd_exp,
+    sym,
+    trace,
+)
 
 
 class Space(Protocol):
@@ -52,7 +63,7 @@ class Stiefel:
 
     def project(self, U: Array, Z: Array) -> Array:
         """Z − U sym(UᵀZ)."""
-        return Z - U @ sym(gram(U, Z))
+        return add_product(Z, U, -sym(gram(U, Z)))
 
     def inner(self, U: Array, xi: Array, eta: Array) -> float:
         """Tr(ξᵀη)."""
@@ -68,7 +79,7 @@ class Stiefel:
 
     def hessian(self, U: Array, xi: Array, phi: Array, dphi: Array) -> Array:
         """Ψ(φ̇ − ξ sym(Uᵀφ))."""
-        return self.project(U, dphi - xi @ sym(gram(U, phi)))
+        return self.project(U, add_product(dphi, xi, -sym(gram(U, phi))))
 
     def flaw(self, U: Array) -> str:
         """Columns that are not orthonormal."""
