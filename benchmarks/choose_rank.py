@@ -36,9 +36,7 @@ def main() -> None:
             f"rank {rank:2d}, noise {noise:g}: {path.chosen:2d} chosen, {times[-1]:.1f} times a fit",
             flush=True,
         )
-    print(
-        f"{found} of {SEEDS} found; median cost {np.median(ratios):.2f}, largest {max(ratios):.2f} times a fit"
-    )
+    print(f"{found} of {SEEDS}; median cost {np.median(ratios):.2f}, largest {max(ratios):.2f} times a fit")
 
 
 if __name__ == "__main__":
