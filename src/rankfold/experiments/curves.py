@@ -160,6 +160,9 @@ class Claim:
     why: str = ""
 
 
+Known = dict[tuple[int, int, str], Trace]  # by side, seed of the instance, and label
+
+
 @dataclass(frozen=True)
 class Figure:
     """A figure of section 6: what is run, and what the paper says about it."""
@@ -170,21 +173,29 @@ class Figure:
     competitors: tuple[Competitor, ...]
     claims: Callable[[Curves], list[Claim]] = field(compare=False)
 
-    def run(self, scale: Scale, seed: int, show: Callable[[str], None] = lambda line: None) -> Curves:
-        """Run every competitor on every instance, all from one start per instance."""
+    def run(
+        self, scale: Scale, seed: int, known: Known, show: Callable[[str], None] = lambda line: None
+    ) -> Curves:
+        """Run every competitor on every instance, all from one start per instance.
+
+        `known` holds the runs of other figures: a competitor runs once per instance, however many figures
+        it is in. What is run here is added.
+        """
         side = getattr(scale, self.size)
         _warm_up(self.competitors)
-        runs = []
+        runs: list[Curve] = []
         for instance in range(scale.instances):
+            new = [c for c in self.competitors if (side, seed + instance, c.label) not in known]
             cost = _cost(side, seed + instance)
-            start = cost.start(RANK)
-            for competitor, trace in _race(cost, start, self.competitors):
-                runs.append(Curve(competitor.label, instance, trace))
+            for competitor, trace in _race(cost, cost.start(RANK), new):
+                known[side, seed + instance, competitor.label] = trace
                 last = trace[-1]
                 show(
                     f"{self.name}  instance {instance}  {competitor.label:<28} "
                     f"{last.iteration:4d} iterations  f = {last.value:.1e}  {last.seconds:.1f} s"
                 )
+            traces = [known[side, seed + instance, c.label] for c in self.competitors]
+            runs.extend(Curve(c.label, instance, t) for c, t in zip(self.competitors, traces, strict=True))
         return Curves(tuple(runs))
 
 

@@ -15,7 +15,7 @@ from rankfold.experiments import (
     uy_metric,
     uy_rtrmc,
 )
-from rankfold.experiments.curves import SCALES, Figure
+from rankfold.experiments.curves import SCALES, Figure, Known
 from rankfold.experiments.report import write_figure, write_report
 
 FIGURES: tuple[Figure, ...] = tuple(
@@ -38,9 +38,10 @@ def reproduce(
     if scale not in SCALES:
         raise ValueError(f"scale must be one of {', '.join(SCALES)}, not {scale!r}")
     out.mkdir(parents=True, exist_ok=True)
+    known: Known = {}
     for figure in chosen:
         began = perf_counter()
-        curves = figure.run(SCALES[scale], seed, show)
+        curves = figure.run(SCALES[scale], seed, known, show)
         write_figure(figure, curves, SCALES[scale], seed, perf_counter() - began, out)
         for claim in figure.claims(curves):
             verdict = {True: "reproduced", False: "not reproduced", None: "for the record"}[claim.holds]
