@@ -131,8 +131,15 @@ class Curves:
 
     def early_seconds(self, label: str) -> float:
         """Median seconds to a thousandth of the first method's cost at the start."""
-        level = 1e-3 * float(self.runs[0].values[0])
-        return self.seconds(label, level)
+        return self.seconds(label, self._early)
+
+    def early_iterations(self, label: str) -> float:
+        """Median iterations to there."""
+        return self.iterations(label, self._early)
+
+    @property
+    def _early(self) -> float:
+        return 1e-3 * float(self.runs[0].values[0])
 
 
 def count(iterations: float) -> str:
