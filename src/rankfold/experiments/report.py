@@ -86,6 +86,8 @@ def _section(name: str, record: dict[str, Any], folder: str) -> str:
         "|---|---|---|",
         *(_line(Claim(**claim)) for claim in record["claims"]),
         "",
+        # Written into the record by hand, where a run needs a word more than its numbers.
+        *([record["note"], ""] if "note" in record else []),
     ]
     return "\n".join(lines)
 
