@@ -41,7 +41,8 @@ def claims(curves: Curves) -> list[Claim]:
             + "; median Hessian products: "
             + _listed(products, count),
             max(late.values()) <= 2 * min(late.values()),
-            "the runs are those of the other figures, minutes apart, and the load beside them changed",
+            "they differ in Hessian products, and a product on GHᵀ takes the most work besides Ω; in the run of "
+            "all figures, curves shared with others are also minutes apart",
         ),
         Claim(
             "LRGeom's trust region is better during the first iterations.",

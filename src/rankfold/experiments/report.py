@@ -36,7 +36,7 @@ def write_figure(figure: Figure, curves: Curves, scale: Scale, seed: int, second
 
 def _machine() -> str:
     # The load tells whether seconds can be trusted: above the number of cores, other work ran beside.
-    load = f", load average {os.getloadavg()[2]:.1f}" if hasattr(os, "getloadavg") else ""
+    load = f", 5-minute load average {os.getloadavg()[1]:.1f}" if hasattr(os, "getloadavg") else ""
     return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}{load}"
 
 
@@ -65,6 +65,7 @@ def write_report(figures: tuple[Figure, ...], out: Path) -> Path:
 
 _INTRODUCTION = """# The paper's figures, reproduced
 
+Made by `rankfold reproduce all`, or figure by figure by the commands below, claims and verdicts included.
 Every method starts at the rank-5 dominant SVD of the zero-filled data and runs until f ≤ 1e-20, at most 200
 iterations (trust regions: 100, of at most 100 inner ones). Seconds exclude the common start. Numbers are
 medians over the instances. With a load average above the number of cores other work ran beside: then compare
