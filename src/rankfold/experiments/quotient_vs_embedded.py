@@ -41,8 +41,8 @@ def claims(curves: Curves) -> list[Claim]:
             + "; median Hessian products: "
             + _listed(products, count),
             max(late.values()) <= 2 * min(late.values()),
-            "they differ in Hessian products, and a product on GHᵀ takes the most work besides Ω; in the run of "
-            "all figures, curves shared with others are also minutes apart",
+            "they differ in the number of Hessian products, and in seconds per product; in the run of all "
+            "figures, curves shared with others are also minutes apart",
         ),
         Claim(
             "LRGeom's trust region is better during the first iterations.",
