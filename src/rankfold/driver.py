@@ -9,6 +9,8 @@ from math import isfinite
 from time import perf_counter
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from rankfold.checkpoint import Checkpoint, Writer, load
 from rankfold.display import Show, display
 from rankfold.geometry.base import Geometry, Point
@@ -81,7 +83,9 @@ def minimize(
     problem = replace(problem, counts=Counts())  # counted per run: another thread may use the same problem
     rules = _rules(problem, max_iterations, tolerance, stop)
     writer = _writer(checkpoint, method, problem)
-    with display(verbose, type(method).__name__) as show:
+    # Products here are tall and thin: a second BLAS thread gains nothing on them, and between calls it spins
+    # on a core that the kernels need (P2 took 1.5 s with two BLAS threads, 1.1 s with one).
+    with threadpool_limits(1, user_api="blas"), display(verbose, type(method).__name__) as show:
         if resume is None:
             run = _Run(method, problem, rules, began, show, writer, callback)
             return run.until_stopped(run.start(x0))

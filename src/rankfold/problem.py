@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rankfold.costs.base import Cost, Evaluation
 from rankfold.geometry.base import Geometry, Point, Tangent
 from rankfold.geometry.full_rank import FullRank
+from rankfold.linalg import gram, trace
 
 
 @dataclass
@@ -110,7 +111,13 @@ class Here:
     @cached_property
     def gradient_norm(self) -> float:
         """The gradient's norm in the geometry's metric."""
-        return self.problem.geometry.norm(self.x, self.gradient)
+        return float(np.sqrt(max(self.slope(self.gradient), 0.0)))
+
+    def slope(self, xi: Tangent) -> float:
+        """The derivative of the cost along ξ, which is ⟨grad, ξ⟩ in every metric, at fewer products."""
+        _, f_L, f_R = self._evaluation
+        dL, dR = self.problem.geometry.tangent_factors(self.x, xi)
+        return trace(gram(f_L, dL)) + trace(gram(f_R, dR))
 
     def hessian(self, xi: Tangent) -> Tangent:
         """The Riemannian Hessian along the horizontal vector `xi` (equation Riemannian_hessian)."""

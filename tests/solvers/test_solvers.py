@@ -276,3 +276,16 @@ def test_float32_in_gives_float32_out(solver, dtype, data):
     result = rf.minimize(problem, solver, x0=x0, tolerance=1e-6)
     assert result.converged
     assert {y.dtype for y in result.x} == {np.dtype(dtype)}
+
+
+def test_blas_is_held_to_one_thread_during_a_run_only(data):
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    def threads():
+        return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
+
+    with threadpool_limits(2, user_api="blas"):
+        before, inside = threads(), []
+        rf.minimize(problem_of(data), max_iterations=2, callback=lambda _: inside.append(threads()))
+        assert all(found <= {1} for found in inside)
+        assert threads() == before

@@ -108,7 +108,7 @@ class ConjugateGradient:
         g = here.gradient
         carried = geometry.transport(x, state.direction, here.x)
         overlap = geometry.transported_inner(x, state.here.gradient, here.x, g)
-        along, squared = geometry.inner(here.x, g, carried), here.gradient_norm**2
+        along, squared = here.slope(carried), here.gradient_norm**2
         beta = self._beta(squared, overlap, along, state)
         slope = -squared + beta * along
         calibration = _calibrated(state.calibration, along / state.slope)
