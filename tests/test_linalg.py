@@ -8,7 +8,17 @@ import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankfold.linalg import gram_factor, gram_in_basis, lyapunov, polar, skew, spd_exp, svd_of_product, sym
+from rankfold.linalg import (
+    gram_factor,
+    gram_in_basis,
+    inverse_gram,
+    lyapunov,
+    polar,
+    skew,
+    spd_exp,
+    svd_of_product,
+    sym,
+)
 
 ranks = st.integers(1, 8)
 seeds = st.integers(0, 2**32 - 1)
@@ -51,6 +61,17 @@ def test_gram_factor_is_accurate_to_the_condition_number_not_its_square(rank, ex
     np.testing.assert_allclose(
         gram_in_basis(Y, Y, N, graded), np.eye(rank), atol=1e-14 * rank * 10**exponent + 1e-12
     )
+
+
+@few
+@given(rank=ranks, extra=st.integers(0, 20), seed=seeds, exponent=st.floats(0, 6))
+def test_inverse_gram_is_accurate_at_any_condition_number(rank, extra, seed, exponent):
+    rng = np.random.default_rng(seed)
+    U, V = (np.linalg.qr(rng.standard_normal((d, rank)))[0] for d in (rank + extra, rank))
+    s = np.logspace(0, -exponent, rank)
+    truth = (V / s**2) @ V.T
+    found = inverse_gram((U * s) @ V.T)
+    np.testing.assert_allclose(found, truth, atol=1e-12 * rank * 10**exponent * np.abs(truth).max())
 
 
 def test_gram_factor_of_nothing_is_finite():

@@ -112,6 +112,15 @@ def gram_factor(Y: Array) -> GramFactor:
     return GramFactor(T, N, graded=True)
 
 
+def inverse_gram(Y: Array) -> Array:
+    """Return (YᵀY)⁻¹, through `gram_factor` if Y is too ill conditioned for a single Gram."""
+    values, E = array_namespace(Y).linalg.eigh(gram(Y, Y))
+    if float(values[0]) > eps(Y) ** _GRADED_EXPONENT * float(values[-1]):
+        return (E / values) @ E.T
+    N = gram_factor(Y).N
+    return N @ N.T
+
+
 def gram_in_basis(A: Array, B: Array, N: Array, graded: bool) -> Array:
     """Return (A N)ᵀ(B N): by tall products if `graded`, else by the r×r Gram, which is cheaper."""
     return gram(A @ N, B @ N) if graded else N.T @ gram(A, B) @ N

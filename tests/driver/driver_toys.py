@@ -47,6 +47,9 @@ class Flat:
     def factors(self, x):
         return x
 
+    def tangent_factors(self, x, xi):
+        return xi
+
     def validate(self, x):
         if [len(A) for A in x] != list(self.shape):
             raise ValueError("G and H have the wrong numbers of rows")

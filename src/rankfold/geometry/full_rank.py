@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 from rankfold.geometry.base import Curve
 from rankfold.geometry.product import ProductGeometry, random_orthogonal
 from rankfold.geometry.spaces import EuclideanFullColumnRank, FactorSpace, FullColumnRank
-from rankfold.linalg import Array, gram, gram_factor, gram_in_basis, pair_sums, sym, trace
+from rankfold.linalg import Array, gram, gram_factor, gram_in_basis, inverse_gram, pair_sums, sym, trace
 
 
 class Factors(NamedTuple):
@@ -155,12 +155,12 @@ class _Preconditioned(FullRank):
 
     def gradient(self, x: Factors, f_L: Array, f_R: Array) -> Factors:
         """(φ_G (HᵀH)⁻¹, φ_H (GᵀG)⁻¹)."""
-        return Factors(f_L @ _inverse_gram(x.H), f_R @ _inverse_gram(x.G))
+        return Factors(f_L @ inverse_gram(x.H), f_R @ inverse_gram(x.G))
 
     def generator(self, x: Factors, eta: Factors) -> Array:
         """Λ = ½(η_HᵀH (HᵀH)⁻¹ − (GᵀG)⁻¹Gᵀη_G)."""
-        in_H = gram(eta.H, x.H) @ _inverse_gram(x.H)
-        in_G = _inverse_gram(x.G) @ gram(x.G, eta.G)
+        in_H = gram(eta.H, x.H) @ inverse_gram(x.H)
+        in_G = inverse_gram(x.G) @ gram(x.G, eta.G)
         return (in_H - in_G) / 2
 
     def hessian(self, x: Factors, xi: Factors, f_L: Array, f_R: Array, df_L: Array, df_R: Array) -> Factors:
@@ -174,12 +174,7 @@ class _Preconditioned(FullRank):
 def _coupled(G: Array, ξ: Array, γ: Array, dφ: Array, H: Array, ξ_H: Array, γ_H: Array) -> Array:
     """(φ̇_G − γ_G sym(Hᵀξ_H) + ξ_G sym(Hᵀγ_H) − G sym(ξ_Hᵀγ_H)) (HᵀH)⁻¹."""
     inner = dφ - γ @ sym(gram(H, ξ_H)) + ξ @ sym(gram(H, γ_H)) - G @ sym(gram(ξ_H, γ_H))
-    return inner @ _inverse_gram(H)
-
-
-def _inverse_gram(Y: Array) -> Array:
-    N = gram_factor(Y).N
-    return N @ N.T
+    return inner @ inverse_gram(H)
 
 
 _CLASSES: dict[str, Any] = {

@@ -19,6 +19,7 @@ from rankfold.linalg import (
     gram,
     gram_factor,
     gram_in_basis,
+    inverse_gram,
     polar,
     spd_exp,
     sym,
@@ -112,8 +113,7 @@ class FullColumnRank:
 
     def connection(self, Y: Array, xi: Array, eta: Array) -> Array:
         """A_Y(ξ, η), what ∇_ξ η adds to the directional derivative of η."""
-        N = gram_factor(Y).N
-        inverse = N @ N.T
+        inverse = inverse_gram(Y)
         return (
             Y @ (inverse @ sym(gram(eta, xi)))
             - eta @ (inverse @ sym(gram(Y, xi)))
