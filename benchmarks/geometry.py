@@ -15,6 +15,7 @@ from time import perf_counter
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from threadpoolctl import threadpool_limits
 
 import rankfold as rf
 from rankfold.linalg import gram
@@ -63,6 +64,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="d up to 1e5 only")
     sizes = [10**4, 10**5] if parser.parse_args().quick else [10**4, 10**5, 10**6]
     table = Table("geometry", *(f"d = {d:.0e}: ms (grams)" for d in sizes), "exponent")
+    threadpool_limits(1, user_api="blas")  # as `minimize` has it
     for name, make in GEOMETRIES.items():
         seconds, cells = [], []
         for d in sizes:
