@@ -58,7 +58,7 @@ def draw(found, ax, title):
     for colour, g in enumerate(GEOMETRIES):
         for s in SOLVERS:
             trace = found[g, s][0].trace
-            label = f"{g}, {s}" if s == "CG" else None
+            label = g if s == "CG" else None
             ax.semilogy(trace["seconds"], trace["value"], LINES[s], color=f"C{colour}", label=label, lw=1.4)
     ax.set(xlabel="seconds", ylabel="f", title=title)
     ax.grid(alpha=0.3)
