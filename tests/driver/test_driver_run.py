@@ -162,9 +162,13 @@ def test_ctrl_c_between_steps_loses_nothing():
 def test_a_real_ctrl_c(tmp_path):
     process = run_python(
         """
+import signal
 import time
 from driver_toys import HeavyBall, make_problem
 from rankfold.driver import minimize
+
+# A process started in the background of a script inherits that SIGINT is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def callback(progress):
     print(progress.iteration, flush=True)
