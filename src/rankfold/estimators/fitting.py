@@ -1,0 +1,61 @@
+"""How every estimator minimises its cost: names become geometries and solvers, a limit becomes a warning."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from sklearn.exceptions import ConvergenceWarning
+
+from rankfold.costs.base import Cost
+from rankfold.driver import minimize
+from rankfold.geometry import Embedded, FullRank, Geometry, Polar, SubspaceProjection
+from rankfold.problem import Problem
+from rankfold.result import Result
+
+Geometries = Callable[[tuple[int, int], int], Geometry]
+
+_GEOMETRIES: dict[str, Geometries] = {
+    "full_rank": FullRank,
+    "polar": Polar,
+    "subspace": SubspaceProjection,
+    "embedded": Embedded,
+}
+
+
+def problem_of(cost: Cost, rank: int, geometry: str | Geometries = "auto") -> Problem:
+    """Return `cost` on the geometry of that name, or on what `geometry(shape, rank)` returns.
+
+    Examples
+    --------
+    >>> import rankfold as rf
+    >>> problem_of(rf.Completion([0, 1], [1, 0], [1.0, 2.0], (2, 2)), rank=1, geometry="polar").geometry
+    Polar((2, 2), rank=1, middle='spd')
+    """
+    if isinstance(geometry, str):
+        if geometry == "auto":
+            return Problem.of(cost, rank)
+        if geometry not in _GEOMETRIES:
+            names = ", ".join(map(repr, ("auto", *_GEOMETRIES)))
+            raise ValueError(f"geometry must be one of {names}, or a geometry class, not {geometry!r}")
+        geometry = _GEOMETRIES[geometry]
+    return Problem(cost, geometry((cost.shape[0], cost.shape[1]), rank))
+
+
+def fit_problem(problem: Problem, **options: Any) -> Result:
+    """`minimize(problem, **options)` with what a scikit-learn user expects: errors raised, limits warned of.
+
+    Ctrl-C is no error either: the best point so far is the result, and the warning says why the fit ended.
+    """
+    result = minimize(problem, **options)
+    if result.error is not None:
+        raise result.error
+    if not result.converged:
+        warnings.warn(
+            f"stopped after {result.iterations} iterations without convergence ({result.stop_reason}): "
+            "raise max_iterations, or loosen tolerance",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return result

@@ -1,0 +1,46 @@
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import rankfold as rf
+from rankfold.estimators.fitting import fit_problem, problem_of
+
+
+def completion():
+    data = rf.data.random_completion((30, 20), rank=2, oversampling=5, seed=0)
+    return rf.Completion(data.rows, data.cols, data.values, data.shape)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("auto", rf.FullRank),
+        ("full_rank", rf.FullRank),
+        ("polar", rf.Polar),
+        ("subspace", rf.SubspaceProjection),
+        ("embedded", rf.Embedded),
+        (rf.Polar, rf.Polar),
+    ],
+)
+def test_a_geometry_by_name_or_class(name, kind):
+    problem = problem_of(completion(), 2, name)
+    assert isinstance(problem.geometry, kind)
+    assert fit_problem(problem).converged
+
+
+def test_an_unknown_geometry_is_named_with_the_choices():
+    with pytest.raises(ValueError, match=r"geometry must be one of 'auto', .*, not 'sphere'"):
+        problem_of(completion(), 2, "sphere")
+
+
+def test_a_fit_that_stops_early_warns():
+    with pytest.warns(ConvergenceWarning, match="1 iterations without convergence.*raise max_iterations"):
+        assert not fit_problem(problem_of(completion(), 2), max_iterations=1).converged
+
+
+def test_an_error_of_the_cost_is_raised():
+    def broken(L, R):
+        raise FloatingPointError("the cost broke")
+
+    cost = rf.Custom(broken, (4, 3))
+    with pytest.raises(FloatingPointError, match="the cost broke"):
+        fit_problem(problem_of(cost, 1), x0=rf.FullRank((4, 3), 1).random_point(0), max_iterations=3)
