@@ -95,7 +95,7 @@ class FullRank(ProductGeometry):
 
     def vertical(self, x: Factors, A: Array) -> Factors:
         """(−GΛ, HΛᵀ) with Λ = A, so that Π(η) = (η_G + GΛ, η_H − HΛᵀ)."""
-        return Factors(-(x.G @ A), x.H @ A.T)
+        return Factors(x.G @ -A, x.H @ A.T)
 
     def partials(self, x: Factors, f_L: Array, f_R: Array) -> Factors:
         """φ_G = f_L, φ_H = f_R."""

@@ -12,6 +12,7 @@ from rankfold.geometry.product import ProductGeometry, random_orthogonal, random
 from rankfold.geometry.spaces import FactorSpace, PositiveDefinite, PositiveDiagonal, Stiefel
 from rankfold.linalg import Array, gram, pair_sums, skew
 
+_STIEFEL = Stiefel()
 _MIDDLES: dict[str, FactorSpace] = {"spd": PositiveDefinite(), "diagonal": PositiveDiagonal()}
 
 
@@ -58,7 +59,7 @@ class Polar(ProductGeometry):
 
     def spaces(self) -> tuple[FactorSpace, ...]:
         """Return Stiefel, the space of B, Stiefel."""
-        return Stiefel(), _MIDDLES[self.middle], Stiefel()
+        return _STIEFEL, _MIDDLES[self.middle], _STIEFEL
 
     def _shapes(self) -> tuple[tuple[int, ...], ...]:
         return (self.shape[0], self.rank), (self.rank, self.rank), (self.shape[1], self.rank)
@@ -99,6 +100,14 @@ class Polar(ProductGeometry):
     def partials(self, x: PolarFactors, f_L: Array, f_R: Array) -> PolarFactors:
         """φ_U = f_L B, φ_B = Uᵀf_L, φ_V = f_R."""
         return PolarFactors(f_L @ x.B, gram(x.U, f_L), f_R)
+
+    def gradient(self, x: PolarFactors, f_L: Array, f_R: Array) -> PolarFactors:
+        """Convert φ to the gradient factor by factor; Uᵀφ_U = φ_B B saves one Gram."""
+        phi = self.partials(x, f_L, f_R)
+        U, B, V = _STIEFEL, _MIDDLES[self.middle], _STIEFEL
+        return PolarFactors(
+            U.project(x.U, phi.U, phi.B @ x.B), B.gradient(x.B, phi.B), V.gradient(x.V, phi.V)
+        )
 
     def partials_derivative(
         self, x: PolarFactors, xi: PolarFactors, f_L: Array, f_R: Array, df_L: Array, df_R: Array

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rankfold.geometry.base import Geometry, Point, Tangent, lincomb
+from rankfold.geometry.base import Geometry, Point, Tangent
 from rankfold.geometry.spaces import FactorSpace
 from rankfold.linalg import Array
 
@@ -40,7 +40,7 @@ class ProductGeometry(Geometry):
     def to_horizontal(self, x: Point, eta: Tangent) -> Tangent:
         """Π: remove the vertical part (Table projections)."""
         A = self.generator(x, eta)
-        return eta if A is None else lincomb(1.0, eta, -1.0, self.vertical(x, A))
+        return eta if A is None else _added_to(self.vertical(x, -A), eta)
 
     def inner(self, x: Point, xi: Tangent, eta: Tangent) -> float:
         """Return the sum of the factors' metrics."""
@@ -71,6 +71,15 @@ class ProductGeometry(Geometry):
     def _each(self, verb: str, x: Point, *vectors: Tangent) -> Any:
         parts = zip(self.spaces(), x, *vectors, strict=True)
         return self.point_type(*(getattr(space, verb)(*arguments) for space, *arguments in parts))
+
+
+def _added_to(fresh: Tangent, eta: Tangent) -> Tangent:
+    """Return fresh + η in the arrays of `fresh`: the pages of new tall arrays would cost most."""
+    parts = []
+    for part, v in zip(fresh, eta, strict=True):
+        part += v
+        parts.append(part)
+    return type(fresh)(*parts)
 
 
 def random_orthogonal(rank: int, seed: int | None) -> np.ndarray[Any, Any]:

@@ -62,9 +62,9 @@ class FactorSpace(Space, Protocol):
 class Stiefel:
     """Matrices with orthonormal columns, UᵀU = I, with the Euclidean metric."""
 
-    def project(self, U: Array, Z: Array) -> Array:
-        """Z − U sym(UᵀZ)."""
-        return add_product(Z, U, -sym(gram(U, Z)))
+    def project(self, U: Array, Z: Array, UtZ: Array | None = None) -> Array:
+        """Z − U sym(UᵀZ), with UᵀZ where it is known already."""
+        return add_product(Z, U, -sym(gram(U, Z) if UtZ is None else UtZ))
 
     def inner(self, U: Array, xi: Array, eta: Array) -> float:
         """Tr(ξᵀη)."""
