@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from rankfold.data.triples import Labels
 
-Columns = Sequence[str | int]  # of row, column and value: names or positions
+Columns = Sequence[str | int]  # of row, column and, but for pairs, value: names or positions
 ROLES = ("row", "column", "value")
+NUMBERS = {2: "two", 3: "three"}
 # "007" is not 7: its zeros would be lost, so it stays a string
 CANONICAL_INTEGER = r"^-?(0|[1-9][0-9]*)$"
 MERGE = 1 << 18  # labels kept apart per batch before they are merged
@@ -180,9 +181,7 @@ Gather = tuple[LabelColumn | IndexColumn, LabelColumn | IndexColumn, ValueColumn
 
 
 def place_columns(columns: Columns, names: Sequence[str], named: bool, file: str) -> tuple[int, ...]:
-    """Return the positions of the three columns, given by name or by position."""
-    if len(columns) != 3:
-        raise ValueError(f"columns must name three columns (row, column, value), got {columns!r}")
+    """Return the positions of the columns, given by name or by position."""
     places = []
     for column in columns:
         place = column if isinstance(column, int) else _find(column, names if named else ())
@@ -190,8 +189,8 @@ def place_columns(columns: Columns, names: Sequence[str], named: bool, file: str
             there = ", ".join(map(repr, names)) if named else f"{len(names)} columns and no header"
             raise ValueError(f"{file}: there is no column {column!r}; there are: {there}")
         places.append(place)
-    if len(set(places)) < 3:
-        raise ValueError(f"columns must name three different columns, got {columns!r}")
+    if len(set(places)) < len(columns):
+        raise ValueError(f"columns must name {NUMBERS[len(columns)]} different columns, got {columns!r}")
     return tuple(places)
 
 

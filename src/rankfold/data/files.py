@@ -83,7 +83,9 @@ def read_triples(
     >>> triples.rows.tolist(), triples.cols.tolist(), triples.values.tolist()
     ([1, 0, 0], [0, 1, 0], [4.0, 5.0, 3.0])
     """
-    kind, name = _format(file, format), name_of(file)
+    kind, name = format_of(file, format), name_of(file)
+    if len(columns) != 3:
+        raise ValueError(f"columns must name three columns (row, column, value), got {columns!r}")
     if shape is not None and not indices:
         raise ValueError("shape goes with indices=True: labels are numbered as they are found")
     with reading(file) as stream:
@@ -162,7 +164,7 @@ def write_triples(
     "bob","Alien",4
     "ann","Heat",5.5
     """
-    kind = _format(file, format)
+    kind = format_of(file, format)
     if len(set(columns)) != 3:
         raise ValueError(f"columns must be three different names, got {columns!r}")
     if kind in ("parquet", "npz") and name_of(file).endswith(".gz"):
@@ -202,7 +204,7 @@ def _batches(triples: Triples, columns: Sequence[str]) -> tuple[Any, Iterator[An
     return schema, (pa.record_batch(columns_of(part), schema=schema) for part in parts)
 
 
-def _format(file: Any, format: str | None) -> str:
+def format_of(file: Any, format: str | None) -> str:
     """Return the format asked for, or the one the name of the file stands for."""
     known = sorted(set(FORMATS.values()))
     if format is None and isinstance(file, str | os.PathLike) and file != "-":

@@ -1,7 +1,8 @@
-"""Triples in Parquet files."""
+"""Columns in Parquet files."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 from rankfold.data.columns import (
@@ -18,8 +19,10 @@ from rankfold.data.streams import seekable
 BATCH = 1 << 18  # rows decoded at a time
 
 
-def read_parquet(stream: BinaryIO, file: str, columns: Columns, gather: Gather) -> None:
-    """Read all rows into the three columns of `gather`."""
+def open_columns(
+    stream: BinaryIO, file: str, columns: Columns, gather: Sequence[Any]
+) -> tuple[Any, list[str]]:
+    """Return the open file and the names of the chosen columns, once their types fit those of `gather`."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -29,8 +32,14 @@ def read_parquet(stream: BinaryIO, file: str, columns: Columns, gather: Gather) 
         raise ValueError(f"{file}: not a Parquet file, or a damaged one ({error})") from error
     names = table.schema_arrow.names
     chosen = [names[place] for place in place_columns(columns, names, True, file)]
-    for name, column, role in zip(chosen, gather, ROLES, strict=True):
+    for name, column, role in zip(chosen, gather, ROLES, strict=False):
         _check_type(table.schema_arrow.field(name), column, role, file)
+    return table, chosen
+
+
+def read_parquet(stream: BinaryIO, file: str, columns: Columns, gather: Gather) -> None:
+    """Read all rows into the three columns of `gather`."""
+    table, chosen = open_columns(stream, file, columns, gather)
     for batch in table.iter_batches(BATCH, columns=chosen):
         for name, column in zip(chosen, gather, strict=True):
             try:

@@ -1,4 +1,4 @@
-"""Triples in delimited text: what the first line says of the file, and reading it block by block."""
+"""Delimited text: what the first line says of the file, and reading it block by block."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from rankfold.data.columns import ROLES, Columns, Gather, IndexColumn, LabelColumn, ValueColumn, place_columns
+from rankfold.data.columns import (
+    NUMBERS,
+    ROLES,
+    Columns,
+    Gather,
+    IndexColumn,
+    LabelColumn,
+    ValueColumn,
+    place_columns,
+)
 
 BLOCK = 1 << 23  # bytes of text held at a time
 DELIMITERS = ("\t", "::", ",", ";", "|", " ")
@@ -26,12 +35,12 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Layout:
-    """How a text file holds its triples."""
+    """How a text file holds its columns."""
 
     delimiter: str
     header: bool = False
     names: tuple[str, ...] = ()  # from the header, or the positions as text
-    places: tuple[int, ...] = ()  # which column holds row, column and value
+    places: tuple[int, ...] = ()  # which column holds row, column and value; the value may be left out
 
     @property
     def separator(self) -> str:
@@ -47,21 +56,35 @@ class Layout:
         return block.replace(self.delimiter.encode(), STAND_IN.encode())
 
 
-def sniff(line: bytes, columns: Columns, delimiter: str | None, header: bool | None, file: str) -> Layout:
+HasHeader = Callable[[list[str]], bool]  # tells from the chosen fields of the first line
+
+
+def sniff(
+    line: bytes,
+    columns: Columns,
+    delimiter: str | None,
+    header: bool | None,
+    file: str,
+    has_header: HasHeader = lambda fields: not _is_number(fields[-1]),
+) -> Layout:
     """Learn the layout from the first line that is not blank."""
     text = line.decode(errors="replace").rstrip("\r\n")
-    delimiter = delimiter or next((d for d in DELIMITERS if text.count(d) >= 2), ",")
+    needed = len(columns)
+    delimiter = delimiter or next((d for d in DELIMITERS if text.count(d) >= needed - 1), ",")
     bare = Layout(delimiter)
     fields = next(csv.reader([bare.prepare(text.encode()).decode()], delimiter=bare.separator))
-    if len(fields) < 3:
+    if len(fields) < needed:
         raise ValueError(
-            f"{file}: three columns (row, column, value) are needed, the first line has {len(fields)} "
-            f"separated by {delimiter!r}: {text[:80]!r}; if another delimiter separates them, name it"
+            f"{file}: {NUMBERS[needed]} columns ({', '.join(ROLES[:needed])}) are needed, the first line "
+            f"has {len(fields)} separated by {delimiter!r}: {text[:80]!r}; "
+            "if another delimiter separates them, name it"
         )
     fields = [field.strip() for field in fields]
     if header is None:
         by_name = any(isinstance(column, str) for column in columns)
-        header = by_name or not _is_number(fields[place_columns(columns, fields, False, file)[2]])
+        header = by_name or has_header(
+            [fields[place] for place in place_columns(columns, fields, False, file)]
+        )
     names = fields if header else [str(k) for k in range(len(fields))]
     return Layout(delimiter, header, tuple(names), place_columns(columns, names, header, file))
 
@@ -75,7 +98,7 @@ def read_text(
     gather: Gather,
 ) -> None:
     """Read all lines into the three columns of `gather`."""
-    first, line_number = _first_line(stream, file)
+    first, line_number = first_line(stream, file)
     layout = sniff(first, columns, delimiter, header, file)
     if layout.header:
         first, line_number = b"", line_number + 1
@@ -86,16 +109,16 @@ def read_lines(
     stream: BinaryIO, file: str, layout: Layout, gather: Gather, first: bytes, line_number: int
 ) -> None:
     """Read the line `first`, which has the given number, and all that follow it."""
-    for block in _blocks(stream, first):
+    for block in blocks(stream, first):
         prepared = layout.prepare(block)
         try:
-            _parse(prepared, layout, gather)
+            _add(prepared, layout, gather)
         except ValueError as error:  # pyarrow's ArrowInvalid is one, and so is BadEntryError
-            raise _explain(prepared, line_number, layout, gather, file, error) from error
+            raise explain(prepared, line_number, layout, gather, file, error) from error
         line_number += block.count(b"\n")
 
 
-def _first_line(stream: BinaryIO, file: str) -> tuple[bytes, int]:
+def first_line(stream: BinaryIO, file: str) -> tuple[bytes, int]:
     """Return the first line that is not blank, and its number."""
     for number, line in enumerate(iter(stream.readline, b""), start=1):
         line = line.removeprefix(BYTE_ORDER_MARK)
@@ -104,7 +127,7 @@ def _first_line(stream: BinaryIO, file: str) -> tuple[bytes, int]:
     raise ValueError(f"{file}: the file is empty; lines of row, column and value are needed")
 
 
-def _blocks(stream: BinaryIO, first: bytes) -> Iterator[bytes]:
+def blocks(stream: BinaryIO, first: bytes) -> Iterator[bytes]:
     """Yield the text in blocks of whole lines."""
     block = first + stream.read(BLOCK)
     while block:
@@ -113,25 +136,25 @@ def _blocks(stream: BinaryIO, first: bytes) -> Iterator[bytes]:
         block = stream.read(BLOCK)
 
 
-def _parse(block: bytes, layout: Layout, gather: Gather) -> None:
+def _add(block: bytes, layout: Layout, gather: Gather) -> None:
     import pyarrow as pa
 
     if block.isspace():
         return  # pyarrow takes blank lines for an error where there is nothing else
     table = None
     labels = [column for column in gather if isinstance(column, LabelColumn)]
-    if not any(column.strings for column in labels) and not _may_hide_text(block):
+    if not any(column.strings for column in labels) and not may_hide_text(block):
         # integers are read much faster than strings; one label that is none means strings from here on
         with contextlib.suppress(pa.ArrowInvalid):
-            table = _table(block, layout, gather, pa.int64())
+            table = parse(block, layout, _types(gather, pa.int64()))
     if table is None:
-        table = _table(block, layout, gather, pa.dictionary(pa.int32(), pa.string()))
+        table = parse(block, layout, _types(gather, pa.dictionary(pa.int32(), pa.string())))
     for name, column in zip(table.column_names, gather, strict=True):
         for chunk in table[name].chunks:
             column.add(chunk)
 
 
-def _may_hide_text(block: bytes) -> bool:
+def may_hide_text(block: bytes) -> bool:
     """Tell whether some number may be written with zeros in front, which are lost when read as an integer.
 
     Dates or times in other columns give false alarms, which cost time only.
@@ -145,28 +168,34 @@ def _may_hide_text(block: bytes) -> bool:
     return at_start or not bool(in_exponent.all())
 
 
-def _table(block: bytes, layout: Layout, gather: Gather, label_type: Any) -> Any:
-    """Return the three columns as a pyarrow table."""
+def _types(gather: Gather, label_type: Any) -> list[Any]:
+    import pyarrow as pa
+
+    types = {LabelColumn: label_type, IndexColumn: pa.int64(), ValueColumn: pa.float64()}
+    return [types[type(column)] for column in gather]
+
+
+def parse(block: bytes, layout: Layout, types: Sequence[Any]) -> Any:
+    """Return the chosen columns of a prepared block, of these types, as a pyarrow table."""
     import pyarrow as pa
     from pyarrow import csv as pa_csv
 
     names = [str(k) for k in range(len(layout.names))]
     chosen = [names[place] for place in layout.places]
-    types = {LabelColumn: label_type, IndexColumn: pa.int64(), ValueColumn: pa.float64()}
     return pa_csv.read_csv(
         pa.BufferReader(block),
         read_options=pa_csv.ReadOptions(column_names=names),
         parse_options=pa_csv.ParseOptions(delimiter=layout.separator),
         convert_options=pa_csv.ConvertOptions(
             include_columns=chosen,
-            column_types={name: types[type(column)] for name, column in zip(chosen, gather, strict=True)},
+            column_types=dict(zip(chosen, types, strict=True)),
             null_values=[""],  # a label may well be called NA
         ),
     )
 
 
-def _explain(
-    block: bytes, line_number: int, layout: Layout, gather: Gather, file: str, error: ValueError
+def explain(
+    block: bytes, line_number: int, layout: Layout, gather: Sequence[Any], file: str, error: ValueError
 ) -> ValueError:
     """Find the line of the block that could not be read, and say what is wrong with it."""
     lines = csv.reader(block.decode(errors="surrogateescape").split("\n"), delimiter=layout.separator)
@@ -177,7 +206,7 @@ def _explain(
                 f"{where}: {len(fields)} columns where the first line has {len(layout.names)}: "
                 f"{layout.delimiter.join(fields)[:80]!r}; quote fields that hold a delimiter"
             )
-        for place, column, role in zip(layout.places, gather, ROLES, strict=True):
+        for place, column, role in zip(layout.places, gather, ROLES, strict=False):
             problem = _problem(fields[place], column) if fields else None
             if problem:
                 return ValueError(

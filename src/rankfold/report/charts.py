@@ -1,0 +1,145 @@
+"""Small charts as SVG text: no plotting package, crisp at any size, colours from the page's style sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from math import ceil
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankfold.report.scale import Scale, tick_text
+
+WIDTH, HEIGHT = 360, 220  # at about this width a phone shows a chart, and its text is readable there
+LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 40
+BAR = 46  # height of a horizontal bar with its name
+
+Floats = NDArray[np.float64]
+
+
+def line(x: ArrayLike, y: ArrayLike, x_title: str, y_title: str, mark: int = -1) -> str:
+    """Draw y over x and a dot at point `mark`; the y axis is logarithmic where y > 0 spans much."""
+    xs, ys = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    across, up = Scale.around(xs.min(), xs.max()), _room(ys)
+    places = [(_x(across(a)), _y(up(b))) for a, b in zip(xs, ys, strict=True)]
+    path = " ".join(f"{'L' if k else 'M'}{a:.1f} {b:.1f}" for k, (a, b) in enumerate(places))
+    a, b = places[mark]
+    marks = f'<path class="line" d="{path}"/><circle class="dot" cx="{a:.1f}" cy="{b:.1f}" r="3.5"/>'
+    return _framed(across, up, x_title, y_title, marks)
+
+
+def _room(ys: Floats) -> Scale:
+    """Return an axis with some room above and below a curve."""
+    low, high = float(ys.min()), float(ys.max())
+    if low > 0 and high > 20 * low:
+        return Scale(low / 1.5, high * 1.5, log=True)
+    room = 0.1 * (high - low)
+    return Scale.around(low - room, high + room)
+
+
+def histogram(edges: ArrayLike, counts: ArrayLike, x_title: str, y_title: str, log: bool = False) -> str:
+    """Draw counts between edges, as `numpy.histogram` returns them."""
+    ends, heights = np.asarray(edges, dtype=np.float64), np.asarray(counts, dtype=np.float64)
+    across, up = Scale(ends[0], ends[-1], log), Scale.around(0.0, max(heights.max(), 1.0))
+    marks = []
+    for low, high, height in zip(ends[:-1], ends[1:], heights, strict=True):
+        left, right, top = _x(across(low)), _x(across(high)), _y(up(height))
+        note = f"{tick_text(float(low))} to {tick_text(float(high))}: {int(height):,}"
+        marks.append(
+            f'<rect class="bar" x="{left + 0.5:.1f}" y="{top:.1f}" width="{max(right - left - 1, 0.5):.1f}" '
+            f'height="{HEIGHT - BOTTOM - top:.1f}"><title>{note}</title></rect>'
+        )
+    return _framed(across, up, x_title, y_title, "".join(marks))
+
+
+def spectrum(values: ArrayLike, x_title: str, y_title: str) -> str:
+    """Draw numbers in their order as dots on stems, with a logarithmic axis where they span much."""
+    heights = np.asarray(values, dtype=np.float64)
+    log = bool(heights.min() > 0 and heights.max() > 100 * heights.min())
+    across = Scale(0.5, len(heights) + 0.5)
+    up = Scale.around(heights.min() / 2 if log else 0.0, heights.max() * 1.02, log)
+    marks = []
+    for k, height in enumerate(heights, start=1):
+        x, y = _x(across(k)), _y(up(height))
+        marks.append(
+            f'<path class="stem" d="M{x:.1f} {HEIGHT - BOTTOM}V{y:.1f}"/>'
+            f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="3.5"><title>{k}: {height:.6g}</title></circle>'
+        )
+    return _framed(across, up, x_title, y_title, "".join(marks), integers=True)
+
+
+def bars(named: Sequence[tuple[str, float]]) -> str:
+    """Draw a horizontal bar for each name, the last one marked as ours; all from 0."""
+    longest = max(value for _, value in named) or 1.0
+    marks = []
+    for k, (name, value) in enumerate(named):
+        top = k * BAR
+        width = (WIDTH - 72) * value / longest
+        kind = "bar ours" if k == len(named) - 1 else "bar other"
+        marks.append(
+            f'<text x="0" y="{top + 14}">{escape(name)}</text>'
+            f'<rect class="{kind}" x="0" y="{top + 20}" width="{width:.1f}" height="16" rx="2"/>'
+            f'<text class="number" x="{width + 6:.1f}" y="{top + 33}">{value:.4g}</text>'
+        )
+    return _svg("".join(marks), "error by method", height=BAR * len(named))
+
+
+def bins(values: ArrayLike, count: int = 30) -> tuple[Floats, Floats, bool]:
+    """Return edges and counts of numbers >= 0, and whether the edges grow: so they do for long tails.
+
+    Examples
+    --------
+    >>> edges, counts, log = bins([1, 1, 2, 3, 500])
+    >>> log, counts.sum()
+    (True, np.float64(5.0))
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    largest = max(float(numbers.max()), 1.0)
+    if log := bool(largest > 20 * max(float(np.median(numbers)), 1.0)):
+        powers = 2.0 ** np.arange(0, ceil(np.log2(largest + 1)) + 1)
+        edges = np.unique(np.concatenate([powers, 1.5 * powers[1:-1]])) - 0.5
+        edges = edges[: int(np.searchsorted(edges, largest)) + 1]
+        numbers = np.maximum(numbers, 1.0)  # an empty row has no logarithm: it is counted in the first bar
+    else:
+        # edges halfway between integers: no bar holds more integers than another
+        width = ceil((largest + 1) / count)
+        edges = np.arange(0, ceil((largest + 1) / width) + 1, dtype=np.float64) * width - 0.5
+    counts, _ = np.histogram(numbers, edges)
+    return edges, counts.astype(np.float64), log
+
+
+def _x(fraction: float) -> float:
+    return LEFT + fraction * (WIDTH - LEFT - RIGHT)
+
+
+def _y(fraction: float) -> float:
+    return HEIGHT - BOTTOM - fraction * (HEIGHT - TOP - BOTTOM)
+
+
+def _framed(across: Scale, up: Scale, x_title: str, y_title: str, marks: str, integers: bool = False) -> str:
+    """Put axes, ticks and titles around the marks."""
+    bottom, parts = HEIGHT - BOTTOM, []
+    for tick in up.ticks():
+        y = _y(up(tick))
+        parts.append(
+            f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>'
+            f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{tick_text(tick)}</text>'
+        )
+    for tick in across.ticks():
+        if not integers or tick == round(tick):
+            x = _x(across(tick))
+            parts.append(
+                f'<text class="tick" x="{x:.1f}" y="{bottom + 15}" text-anchor="middle">'
+                f"{tick_text(tick)}</text>"
+            )
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    parts.append(
+        f'<path class="axis" d="M{LEFT} {bottom}H{WIDTH - RIGHT}"/>{marks}'
+        f'<text x="{middle}" y="{HEIGHT - 5}" text-anchor="middle">{escape(x_title)}</text>'
+    )
+    return _svg("".join(parts), f"{y_title} over {x_title}", HEIGHT)
+
+
+def _svg(content: str, label: str, height: int) -> str:
+    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(label)}">{content}</svg>'

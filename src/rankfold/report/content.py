@@ -1,0 +1,120 @@
+"""What a report says, as plain numbers: whoever makes them, the page shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold.trace import Trace
+
+Floats = NDArray[np.float64]
+SAMPLE = 200_000  # residuals looked at, at most: a histogram needs no more
+
+
+@dataclass(frozen=True)
+class DataSummary:
+    """What the entries are: of which matrix, how many, how spread."""
+
+    source: str
+    shape: tuple[int, int]
+    row_counts: NDArray[np.integer]  # entries in each row
+    col_counts: NDArray[np.integer]
+    mean: float
+    deviation: float
+    least: float
+    largest: float
+
+    @classmethod
+    def of(
+        cls,
+        rows: NDArray[np.integer],
+        cols: NDArray[np.integer],
+        values: Floats,
+        shape: tuple[int, int],
+        source: str,
+    ) -> DataSummary:
+        """Summarise entries.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> data = DataSummary.of(np.array([0, 0]), np.array([1, 2]), np.array([3.0, 5.0]), (2, 3), "a.csv")
+        >>> data.entries, data.row_counts.tolist(), data.mean
+        (2, [2, 0], 4.0)
+        """
+        return cls(
+            source,
+            shape,
+            np.bincount(rows, minlength=shape[0]),
+            np.bincount(cols, minlength=shape[1]),
+            float(values.mean()),
+            float(values.std()),
+            float(values.min()),
+            float(values.max()),
+        )
+
+    @property
+    def entries(self) -> int:
+        """How many entries there are."""
+        return int(self.row_counts.sum())
+
+    @property
+    def density(self) -> float:
+        """The part of the matrix that is known."""
+        return self.entries / (self.shape[0] * self.shape[1])
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything a report shows.
+
+    Attributes
+    ----------
+    data
+        The entries that were fitted.
+    rank
+        Of the fit.
+    trace
+        How the fit went.
+    singular_values
+        Of the fitted matrix, without offsets.
+    residuals
+        Value minus prediction, of fitted entries, or of held-out ones where there are some; a sample.
+    errors
+        Root-mean-square error by method on the held-out entries, ours last; empty if none were held out.
+    held_out
+        How many entries these are.
+    settings
+        By name, as the page shows them.
+    command
+        What to type to get the same report.
+    ranks
+        (rank, held-out error) of every rank tried, where the rank was chosen.
+    """
+
+    data: DataSummary
+    rank: int
+    trace: Trace
+    singular_values: Floats
+    residuals: Floats
+    errors: dict[str, float]
+    held_out: int
+    settings: dict[str, str]
+    command: str
+    ranks: tuple[tuple[int, float], ...] = field(default=())
+
+
+def singular_values(L: Floats, R: Floats) -> Floats:
+    """Return the singular values of L Rᵀ, from r×r matrices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> L, R = np.diag([3.0, 1.0, 0.0])[:, :2], np.eye(4, 2)
+    >>> singular_values(L, R)
+    array([3., 1.])
+    """
+    left, right = (np.asarray(np.linalg.qr(side, mode="r")) for side in (L, R))
+    return np.asarray(np.linalg.svd(left @ right.T, compute_uv=False))
