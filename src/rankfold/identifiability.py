@@ -77,10 +77,7 @@ def identifiability(cost: Completion, L: Any, R: Any, seed: int = 0) -> Identifi
     L, R = np.asarray(L, dtype=np.float64), np.asarray(R, dtype=np.float64)
     rank, observed = L.shape[1], cost.observed
     geometry = FullRank(cost.shape, rank, metric="preconditioned")
-    rows, cols = (
-        np.flatnonzero(np.diff(side.indptr.astype(np.int64)) < rank)
-        for side in (observed.by_row, observed.by_column)
-    )
+    rows, cols = (np.flatnonzero(side.counts < rank) for side in (observed.by_row, observed.by_column))
     problem = Problem(_fitted(cost, L, R), geometry)
     free = _null_dimension(problem.at(geometry.from_factors(L, R)), seed)
     return Identifiability(rank, geometry.dimension, observed.size, rows, cols, free)

@@ -159,7 +159,8 @@ def test_memory_held():
     sides = cost.observed.by_row, cost.observed.by_column
     assert cost.observed.by_row.indices.dtype == np.uint32
     assert cost.observed.nbytes <= 26 * cost.observed.size
-    assert all(array.base is None or array.base.nbytes <= array.nbytes for s in sides for array in s.arrays)
+    held = [array for side in sides for array in (side.indptr, side.indices, side.data)]
+    assert all(array.base is None or array.base.nbytes <= array.nbytes for array in held)
 
 
 def test_64_bit_indices_give_the_same_bits():

@@ -28,14 +28,14 @@ def observed_entries(name: str, problem: Problem, weights: bool = False) -> Obse
         raise TypeError(f"{name} is made for rankfold.Completion with the square loss, not {cost!r}")
     if cost.observed.weighted and not weights:
         raise TypeError(f"{name} knows no weights: drop them, or use a solver, or RTRMC")
-    return cost.observed.astype(np.float64)
+    return cost.observed.plain.astype(np.float64)
 
 
 def run_lines(kernel: Any, side: Side, width: int, *arguments: Any) -> None:
     """Run a kernel over the entries of the lines of `side`, `width` multiply-adds each."""
     from rankfold.kernels.pool import run
 
-    run(kernel, side.chunks, side.indices.size * width, (*side.arrays, *arguments))
+    run(kernel, side.chunks[1], side.indices.size * width, (*side.stripe(0)[1:], *arguments))
 
 
 def residual(observed: Observed, L: Floats, R: Floats) -> SparseMatrix:

@@ -109,8 +109,7 @@ def _trimmed(side: Side, other: Side) -> Floats:
 
 
 def _crowded(side: Side) -> NDArray[np.bool_]:
-    counts = np.diff(side.indptr.view(np.int64))
-    return np.asarray(counts > _CROWDED * counts.mean())
+    return np.asarray(side.counts > _CROWDED * side.counts.mean())
 
 
 def _best_middle(observed: Observed, U: Floats, V: Floats) -> PolarFactors:

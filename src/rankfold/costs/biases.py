@@ -180,7 +180,7 @@ class _System:
         counts = self.sums(*ones)
         scales = np.maximum(counts[:-1], 1.0) if by_counts else np.ones(sum(observed.shape))
         self.ridges = np.append(scales * np.repeat([rows, cols], observed.shape), mean)
-        self._eliminate(observed, counts, weights[0])
+        self._eliminate(observed, counts)
         values = [side.data[:, 0] * w for side, w in zip(sides, weights, strict=True)]
         data = SparseMatrix(observed, (values[0], values[1]))
         by_row, by_col = (data @ ones[1])[:, 0], data.transposed_times(ones[0])[:, 0]
@@ -201,9 +201,10 @@ class _System:
         """What the ridges charge for β."""
         return float(self.ridges @ beta**2) / self.size
 
-    def _eliminate(self, observed: Observed, counts: Floats, weights: Floats) -> None:
+    def _eliminate(self, observed: Observed, counts: Floats) -> None:
         d1, d2 = observed.shape
-        side = observed.by_row
+        side = observed.plain.by_row
+        weights = side.data[:, 1].astype(np.float64) if observed.weighted else np.ones(observed.size)
         N = sparse.csr_array((weights, side.indices.astype(np.int64), side.indptr.astype(np.int64)), (d1, d2))
         own = slice(0, d1), slice(d1, d1 + d2)
         self.large, self.small = own if d1 >= d2 else own[::-1]

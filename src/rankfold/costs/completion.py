@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from rankfold.costs.arrays import like, to_numpy
 from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.losses import Loss
-from rankfold.costs.observed import Duplicates, Observed
+from rankfold.costs.observed import Duplicates, Observed, sweep
 
 # A step-size from this many entries is right to about 1/√entries: for CG as good as the exact one.
 SAMPLED_ENTRIES = 200_000
@@ -136,35 +136,32 @@ class Completion(Cost):
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ; exact sums in float64 also for float32 factors."""
         from rankfold.kernels import sweeps
-        from rankfold.kernels.pool import run
 
         A, B = self._factors((L,), (R,))
         rows, columns, size = self.observed.by_row, self.observed.by_column, self.observed.size
         kernel = sweeps.evaluation(A.shape[1], self.loss.kernel_key, self.observed.weighted)
         constants = self.loss.parameter, 1 / size
-        sums, f_L, f_R = np.empty((2, rows.chunks)), np.empty_like(A), np.empty_like(B)
-        by_row = (*rows.arrays, A, B, *constants, sums[0], f_L)
-        by_column = (*columns.arrays, B, A, *constants, sums[1], f_R)
-        run(kernel, rows.chunks, 2 * size * A.shape[1], by_row, by_column)
-        return Evaluation(float(sums[0].sum()) / size, *like(L, f_L, f_R))
+        sums, again = np.empty(rows.chunks), np.empty(columns.chunks)
+        f_L, f_R = np.empty_like(A), np.empty_like(B)
+        by_row, by_column = (A, B, *constants, sums, f_L), (B, A, *constants, again, f_R)
+        sweep(kernel, 2 * size * A.shape[1], (rows, by_row), (columns, by_column))
+        return Evaluation(float(sums.sum()) / size, *like(L, f_L, f_R))
 
     def value(self, L: Array, R: Array) -> float:
         """Value alone, in half the time of `evaluate`."""
         from rankfold.kernels import sweeps
-        from rankfold.kernels.pool import run
 
         A, B = self._factors((L,), (R,))
         rows = self.observed.by_row
         kernel = sweeps.value(A.shape[1], self.loss.kernel_key, self.observed.weighted)
         sums = np.empty(rows.chunks)
         work = self.observed.size * A.shape[1]
-        run(kernel, rows.chunks, work, (*rows.arrays, A, B, self.loss.parameter, sums))
+        sweep(kernel, work, (rows, (A, B, self.loss.parameter, sums)))
         return float(sums.sum()) / self.observed.size
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
         """Change of `f_L` and `f_R` along (dL, dR): Ṡ R + S dR and Ṡᵀ L + Sᵀ dL."""
         from rankfold.kernels import sweeps
-        from rankfold.kernels.pool import run
 
         A, dA, B, dB = self._factors((L, dL), (R, dR))
         rows, columns, size = self.observed.by_row, self.observed.by_column, self.observed.size
@@ -172,9 +169,8 @@ class Completion(Cost):
         constants = self.loss.parameter, 1 / size
         As, Bs = np.stack([A, dA], axis=1), np.stack([B, dB], axis=1)
         df_L, df_R = np.empty_like(A), np.empty_like(B)
-        by_row = (*rows.arrays, As, Bs, *constants, df_L)
-        by_column = (*columns.arrays, Bs, As, *constants, df_R)
-        run(kernel, rows.chunks, 4 * size * A.shape[1], by_row, by_column)
+        by_row, by_column = (As, Bs, *constants, df_L), (Bs, As, *constants, df_R)
+        sweep(kernel, 4 * size * A.shape[1], (rows, by_row), (columns, by_column))
         df_L, df_R = like(L, df_L, df_R)
         return df_L, df_R
 
@@ -198,7 +194,6 @@ class Completion(Cost):
 
     def _polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int) -> NDArray[np.float64]:
         from rankfold.kernels import sweeps
-        from rankfold.kernels.pool import run
 
         if not self.quadratic:
             return super().polynomial(Ls, Rs)
@@ -210,11 +205,11 @@ class Completion(Cost):
         As, Bs = factors[: len(Ls)], factors[len(Ls) :]
         rank, rows = As[0].shape[1], self.observed.by_row
         kernel = sweeps.polynomial(rank, len(As), len(Bs), self.observed.weighted)
-        sums = np.empty((rows.chunks, 10))
+        sums = np.empty((*rows.chunks, 10))
         work = self.observed.size * rank * len(As) * len(Bs) / every
         stacks = np.stack(As, axis=1), np.stack(Bs, axis=1)
-        run(kernel, rows.chunks, work, (*rows.arrays, *stacks, np.uint64(every), sums))
-        *totals, entries = sums.sum(axis=0)
+        sweep(kernel, work, (rows, (*stacks, np.uint64(every), sums)))
+        *totals, entries = sums.sum(axis=(0, 1))
         coefficients: NDArray[np.float64] = np.array(totals[: 2 * (len(As) + len(Bs)) - 3]) / (entries or 1)
         return coefficients
 

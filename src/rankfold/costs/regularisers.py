@@ -121,7 +121,7 @@ class Nuclear(Cost):
         >>> round(Nuclear.by_counts(0.1, cost).value(*W), 12)
         0.5
         """
-        counts = (np.maximum(_counts(side), 1) for side in (cost.observed.by_row, cost.observed.by_column))
+        counts = (np.maximum(side.counts, 1) for side in (cost.observed.by_row, cost.observed.by_column))
         return Nuclear(2 * weight / cost.observed.size, *counts)
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
@@ -206,11 +206,6 @@ def _repeats(side: Side) -> bool:
     """Whether a position comes twice; repeats are neighbours, for entries are sorted."""
     keys = side.keys
     return bool(np.any((keys[1:] == keys[:-1]) & (side.indices[1:] == side.indices[:-1])))
-
-
-def _counts(side: Side) -> NDArray[np.int64]:
-    indptr = side.indptr.view(np.int64)
-    return indptr[1:] - indptr[:-1]
 
 
 def _roots(name: str, weights: ArrayLike) -> NDArray[np.float64]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.costs.observed import Observed, Side
+from rankfold.costs.observed import Observed, Side, sweep
 
 Floats = NDArray[Any]
 # Residuals of this part of σ_1 make singular values right to about its square. The zero-filled data are much
@@ -69,13 +69,12 @@ class SparseMatrix:
 
 def _product(side: Side, values: Floats, X: Floats) -> Floats:
     from rankfold.kernels import sweeps
-    from rankfold.kernels.pool import run
 
     X = np.ascontiguousarray(X, dtype=values.dtype)
-    Y = np.empty((side.indptr.size - 1, X.shape[1]), X.dtype)
+    Y = np.empty((side.lines, X.shape[1]), X.dtype)
     kernel = sweeps.product(X.shape[1])
     work = X.shape[1] * values.size
-    run(kernel, side.chunks, work, (side.bounds, side.indptr, side.indices, values, X, Y))
+    sweep(kernel, work, (replace(side, data=values[:, None]), (X, Y)))
     return Y
 
 

@@ -5,11 +5,12 @@ accumulate. The pass over columns is the same code with the roles exchanged; it 
 cheaper than storing and permuting them. `rank`, `loss` and `weighted` are constants of each compiled kernel.
 
 Every kernel takes chunks from `counter`: chunk c of one side is its rows `bounds[c]` to `bounds[c + 1]`. A
-side is `bounds`, `indptr`, `indices`, `data`, with value or value and weight of each entry in `data`; all
-integers unsigned, for numba would otherwise test every index for being negative.
+side is `stripe`, `bounds`, `indptr`, `indices`, `data`, with value or value and weight of each entry in
+`data`; all integers unsigned, for numba would otherwise test every index for being negative.
 
-Rows are asked for some entries ahead of their use, which hides most of the way to memory: cutting the columns
-into 3 to 12 blocks as well was slower (10⁶ rows and columns, 5·10⁷ entries, rank 10), so nothing is blocked.
+Rows are asked for some entries ahead of their use, which hides most of the way to memory. Where B outgrows
+the cache all the same, a side comes in stripes of its columns (`rankfold.costs.observed`): each stripe but
+the first adds to the rows that those before it have written.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def evaluation(rank: int, loss: Any, weighted: bool) -> Any:
     ahead, m = _ahead(rank), _numbers(weighted)
 
     def kernel(  # type: ignore[no-untyped-def]
-        counter, bounds, indptr, indices, data, A, B, parameter, scale, sums, f_A
+        counter, stripe, bounds, indptr, indices, data, A, B, parameter, scale, sums, f_A
     ):  # fmt: skip
         last = np.uint64(indices.size - 1)
         while True:
@@ -77,7 +78,7 @@ def evaluation(rank: int, loss: Any, weighted: bool) -> Any:
             sum_ = 0.0
             for i in range(bounds[c], bounds[c + 1]):
                 a = load(A, i, rank)
-                gradient = zero(a)
+                gradient = load(f_A, i, rank) if stripe else zero(a)
                 for p in range(indptr[i], indptr[i + ONE]):
                     prefetch(B, np.uint64(indices[min(p + ahead, last)]), rank)
                     b = load(B, np.uint64(indices[p]), rank)
@@ -89,7 +90,7 @@ def evaluation(rank: int, loss: Any, weighted: bool) -> Any:
                     sum_ += value
                     gradient = axpy(scale * first, b, gradient)
                 store(f_A, i, gradient)
-            sums[c] = sum_
+            sums[stripe, c] = sum_
 
     return _compile(kernel, loss)
 
@@ -99,7 +100,9 @@ def value(rank: int, loss: Any, weighted: bool) -> Any:
     """Kernel for the sum of the losses, by chunk."""
     ahead, m = _ahead(rank), _numbers(weighted)
 
-    def kernel(counter, bounds, indptr, indices, data, A, B, parameter, sums):  # type: ignore[no-untyped-def]
+    def kernel(  # type: ignore[no-untyped-def]
+        counter, stripe, bounds, indptr, indices, data, A, B, parameter, sums
+    ):  # fmt: skip
         last = np.uint64(indices.size - 1)
         while True:
             c = take_next(counter)
@@ -114,7 +117,7 @@ def value(rank: int, loss: Any, weighted: bool) -> Any:
                     w = np.float64(total(multiply_add(a, b, zero(a))))
                     value, _, _ = _entry(loss, w, np.float64(data[m * p]), parameter)
                     sum_ += value * data[m * p + ONE] if weighted else value
-            sums[c] = sum_
+            sums[stripe, c] = sum_
 
     return _compile(kernel, loss)
 
@@ -128,7 +131,7 @@ def derivative(rank: int, loss: Any, weighted: bool) -> Any:
     width, ahead, m, two = 2 * rank, _ahead(2 * rank), _numbers(weighted), np.uint64(2)
 
     def kernel(  # type: ignore[no-untyped-def]
-        counter, bounds, indptr, indices, data, As, Bs, parameter, scale, df_A
+        counter, stripe, bounds, indptr, indices, data, As, Bs, parameter, scale, df_A
     ):  # fmt: skip
         last = np.uint64(indices.size - 1)
         while True:
@@ -138,7 +141,7 @@ def derivative(rank: int, loss: Any, weighted: bool) -> Any:
             for i in range(bounds[c], bounds[c + 1]):
                 a = load(As, two * i, rank)
                 da = load(As, two * i + ONE, rank)
-                change = zero(a)
+                change = load(df_A, i, rank) if stripe else zero(a)
                 for p in range(indptr[i], indptr[i + ONE]):
                     prefetch(Bs, np.uint64(indices[min(p + ahead, last)]), width)
                     j = two * np.uint64(indices[p])
@@ -164,7 +167,9 @@ def polynomial(rank: int, terms1: int, terms2: int, weighted: bool) -> Any:
     degree, width = terms1 + terms2 - 2, terms2 * rank
     ahead, m = _ahead(width), _numbers(weighted)
 
-    def kernel(counter, bounds, indptr, indices, data, Ls, Rs, stride, sums):  # type: ignore[no-untyped-def]
+    def kernel(  # type: ignore[no-untyped-def]
+        counter, stripe, bounds, indptr, indices, data, Ls, Rs, stride, sums
+    ):  # fmt: skip
         last = np.uint64(indices.size - 1)
         m1, m2 = np.uint64(terms1), np.uint64(terms2)
         while True:
@@ -222,7 +227,7 @@ def polynomial(rank: int, terms1: int, terms2: int, weighted: bool) -> Any:
                         s7 += weight * 2.0 * e3 * e4
                         s8 += weight * e4 * e4
             for k, s in enumerate((s0, s1, s2, s3, s4, s5, s6, s7, s8, entries)):
-                sums[c, k] = s
+                sums[stripe, c, k] = s
 
     return _compile(kernel)
 
@@ -232,14 +237,15 @@ def product(width: int) -> Any:
     """Kernel for Y = S X with S the values on Ω (or Sᵀ X: the other side) and X of `width` columns."""
     ahead = _ahead(width)
 
-    def kernel(counter, bounds, indptr, indices, data, X, Y):  # type: ignore[no-untyped-def]
+    def kernel(counter, stripe, bounds, indptr, indices, data, X, Y):  # type: ignore[no-untyped-def]
         last = np.uint64(indices.size - 1)
         while True:
             c = take_next(counter)
             if c >= bounds.size - 1:
                 break
             for i in range(bounds[c], bounds[c + 1]):
-                y = zero(load(Y, i, width))
+                y = load(Y, i, width)
+                y = y if stripe else zero(y)
                 for p in range(indptr[i], indptr[i + ONE]):
                     prefetch(X, np.uint64(indices[min(p + ahead, last)]), width)
                     y = axpy(data[p], load(X, np.uint64(indices[p]), width), y)
