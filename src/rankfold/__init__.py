@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Unobserved,
     )
     from rankfold.driver import minimize
+    from rankfold.estimators.completion import MatrixCompletion
     from rankfold.geometry import Embedded, FullRank, Geometry, Polar, SubspaceProjection
     from rankfold.problem import Problem
     from rankfold.rank import RankPath, choose_rank
@@ -57,6 +58,7 @@ _HOMES = {
         "Unobserved",
     ),
     "driver": ("minimize",),
+    "estimators.completion": ("MatrixCompletion",),
     "geometry": ("Embedded", "FullRank", "Geometry", "Polar", "SubspaceProjection"),
     "problem": ("Problem",),
     "rank": ("RankPath", "choose_rank"),
@@ -87,6 +89,7 @@ __all__ = [
     "Geometry",
     "GradientDescent",
     "Loss",
+    "MatrixCompletion",
     "Nuclear",
     "Pairs",
     "Polar",

@@ -109,7 +109,7 @@ def choose_rank(
     """
     if not 0 < held_out < 1:
         raise ValueError(f"held_out must be between 0 and 1, not {held_out!r}")
-    train, test = _split(cost, held_out, seed)
+    train, test = hold_out(cost, held_out, seed)
     limit = _largest_rank(train) if max_rank is None else max_rank
     geometry = FullRank(cost.shape, limit, metric="preconditioned")
     problem = Problem(train, geometry)
@@ -123,7 +123,7 @@ def choose_rank(
         if state.rank < k:
             break  # nothing was left to explain
         L, R = problem.geometry.factors(state.x)
-        losses = _losses(cost, test, L, R)
+        losses = losses_of(cost, test, np.einsum("pk,pk->p", L[test[0]], R[test[1]]))
         rows.append((float(losses.mean()), float(losses.std(ddof=1) / np.sqrt(len(losses))), state.value))
         fits.append((L, R))
         if k - 1 - int(np.argmin([row[0] for row in rows])) >= _PATIENCE:
@@ -149,7 +149,7 @@ def _solved(
 Triples = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
 
-def _split(cost: Completion, held_out: float, seed: int) -> tuple[Completion, Triples]:
+def hold_out(cost: Completion, held_out: float, seed: int) -> tuple[Completion, Triples]:
     """Return the cost of the entries kept, and (rows, columns, data) of those held out."""
     side = cost.observed.by_row
     rows, cols = (array.astype(np.int64) for array in (side.keys, side.indices))
@@ -175,7 +175,8 @@ def _largest_rank(cost: Completion) -> int:
     return max(1, int(np.count_nonzero(np.logical_and.accumulate(fits))))
 
 
-def _losses(cost: Completion, test: Triples, L: Any, R: Any) -> NDArray[np.float64]:
-    rows, cols, data = test
-    values, _, _ = cost.loss(np.einsum("pk,pk->p", L[rows], R[cols]), data[:, 0])
+def losses_of(cost: Completion, test: Triples, predicted: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the (weighted) losses of entries held out, given what is predicted for them."""
+    data = test[2]
+    values, _, _ = cost.loss(predicted, data[:, 0])
     return np.asarray(values * data[:, 1] if data.shape[1] == 2 else values, dtype=np.float64)

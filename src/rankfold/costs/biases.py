@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from rankfold.costs.arrays import like
 from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.completion import Completion
 from rankfold.costs.observed import Observed
+from rankfold.costs.shifted import with_offsets, without_offsets
 from rankfold.costs.start import SparseMatrix
 
 Floats = NDArray[np.float64]
@@ -91,7 +91,7 @@ class Biased(Cost):
         A, B = self.completion._factors((L,), (R,))
         beta = self._system.offsets(A, B)
         value, f_L, f_R = self.completion.evaluate(*self._with(A, B, beta))
-        return Evaluation(value + self._system.penalty(beta), *_without(L, f_L, f_R))
+        return Evaluation(value + self._system.penalty(beta), *without_offsets(L, f_L, f_R))
 
     def value(self, L: Array, R: Array) -> float:
         """Value alone."""
@@ -105,7 +105,7 @@ class Biased(Cost):
         beta = self._system.offsets(A, B)
         change = -self._system.solve(self._system.sums(dA, B) + self._system.sums(A, dB))
         here, moving = self._with(A, B, beta), self._with(dA, dB, change, constant=0.0)
-        df_L, df_R = _without(L, *self.completion.derivative(*here, *moving))
+        df_L, df_R = without_offsets(L, *self.completion.derivative(*here, *moving))
         return df_L, df_R
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
@@ -155,14 +155,7 @@ class Biased(Cost):
     def _with(self, A: Any, B: Any, beta: Floats, constant: float = 1.0) -> tuple[Any, Any]:
         """[A, b + μ, 1] and [B, 1, c], whose product is W with the offsets added."""
         b, c = np.split(beta[:-1], [self.shape[0]])
-        left = np.column_stack([A, b + beta[-1], np.full(len(A), constant)])
-        right = np.column_stack([B, np.full(len(B), constant), c])
-        return left.astype(A.dtype, copy=False), right.astype(A.dtype, copy=False)
-
-
-def _without(example: Array, f_L: Any, f_R: Any) -> list[Array]:
-    """Drop the columns of the offsets."""
-    return like(example, *(np.ascontiguousarray(f[:, :-2]) for f in (f_L, f_R)))
+        return with_offsets(A, B, b + beta[-1], c, constant)
 
 
 class _System:

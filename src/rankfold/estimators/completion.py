@@ -1,0 +1,339 @@
+"""Matrix completion as a scikit-learn regressor on pairs (row, column)."""
+
+from __future__ import annotations
+
+import os
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+
+import numpy as np
+from array_api_compat import is_torch_array
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from scipy import special
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from rankfold.checkpoint import Checkpoint
+from rankfold.costs.completion import Completion
+from rankfold.costs.losses import Loss
+from rankfold.driver import Callback
+from rankfold.estimators.entries import completion_of, training_triples
+from rankfold.estimators.fitting import Geometries, fit_problem, problem_of
+from rankfold.estimators.inputs import SIDES, Lookup, pair_columns
+from rankfold.estimators.offsets import copied, predictions
+from rankfold.estimators.regularization import MAX_ENTRIES, Factors, Penalised, choose_weight, sample_rows
+from rankfold.kernels import formulas
+from rankfold.rank import RankPath, choose_rank
+from rankfold.result import Result
+from rankfold.solvers import ConjugateGradient, Method
+from rankfold.stopping import RelativeChange
+
+if TYPE_CHECKING:
+    from scipy.sparse.linalg import LinearOperator
+
+_BLOCK = 1 << 18  # predictions made at a time
+# Regularised fits slow down once and for all; without a regulariser a plateau may come before the end, and
+# the default solver has to see 20 slow iterations before it tries something else.
+_WINDOW, _PLAIN_WINDOW = 3, 25
+_EXACT = 1e-20  # of the value at W = 0: data that a matrix of this rank fits exactly
+
+
+class Pattern(NamedTuple):
+    """Which entries a model was fitted to: those of row i are `indices[indptr[i]:indptr[i + 1]]`."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.unsignedinteger[Any]]
+
+
+class MatrixCompletion(RegressorMixin, BaseEstimator):
+    """Predict the entries of a matrix from those that are known, by a matrix of low rank.
+
+    Entry (i, j) is predicted by mean + b_i + c_j + L_i·R_j, with offsets b and c of rows and columns.
+
+    Parameters
+    ----------
+    rank
+        The number of columns of L and R; "auto" chooses it by entries held out (`rankfold.choose_rank`).
+    bias
+        Whether there are offsets. They are fitted first, alone, each shrunk as if it had 5 entries more.
+    regularization
+        λ >= 0, the weight of Σ √n_i ‖L_i‖² + Σ √m_j ‖R_j‖² beside the sum of the losses, with n_i and m_j
+        entries in row i and column j; in the unit of y for the square loss. "auto" chooses it by a tenth of
+        the entries held out (of some rows, if there are more than a million entries). `bias=False` with
+        `regularization=0.0` is plain matrix completion.
+    loss
+        "square", "huber", "logistic" (y is 0 or 1), "poisson" (counts) or a `rankfold.Loss`. `predict` gives
+        probabilities for "logistic" and expected counts for "poisson".
+    geometry
+        "auto", "full_rank", "polar", "subspace", "embedded", or a geometry class.
+    solver
+        "auto", another solver's name, or a solver.
+    tolerance
+        The fit has converged when over three iterations (25 without regularisation) the cost fell by at most
+        this part of itself.
+    max_iterations
+        The most iterations of the last fit; a `ConvergenceWarning` tells that they did not suffice.
+    dtype
+        Of the data and the factors while fitting: "float64", or "float32" in less memory.
+    warm_start
+        Whether `fit` starts from the factors, and with the regularisation, that the last `fit` found, if
+        rows, columns and rank are the same.
+    random_state
+        Of the choice of held-out entries and of start points: an int for the same result each time.
+    verbose
+        0: silent; 1: a live line, on a terminal; 2: a line per iteration.
+
+    Attributes
+    ----------
+    factors_ : (L, R)
+        Of shapes (rows, rank) and (columns, rank).
+    biases_ : (mean, rows, cols)
+        All zero without `bias`.
+    shape_, rank_, regularization_
+        The size of the matrix, and what was used where "auto" was asked for.
+    row_labels_, col_labels_ : array or None
+        What the rows and columns are called, in the order of the factors; None where X held positions.
+    n_iter_, trace_, converged_, stop_reason_
+        Iterations of the last fit, what each did, and how it ended.
+    rank_path_, regularization_path_
+        Held-out errors by rank, and pairs (λ, held-out loss), where these were chosen; else None.
+    observed_ : (indptr, indices)
+        The positions that the model was fitted to, by row.
+
+    Examples
+    --------
+    >>> import rankfold as rf
+    >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
+    >>> X, y = list(zip(data.rows, data.cols)), data.values
+    >>> model = rf.MatrixCompletion(rank=2, bias=False, regularization=0.0).fit(X[:-9], y[:-9])
+    >>> bool(abs(model.predict(X[-9:]) - y[-9:]).max() < 1e-4)
+    True
+
+    Labels, and a new row:
+
+    >>> pairs = [("ann", "Dune"), ("ann", "Heat"), ("bob", "Dune"), ("cyd", "Heat")]
+    >>> model = rf.MatrixCompletion(rank=1, regularization=1.0).fit(pairs, [5.0, 1.0, 4.0, 2.0])
+    >>> model.predict([("bob", "Heat"), ("dan", "Dune")]).shape  # dan is new: mean and Dune's offset
+    (2,)
+    """
+
+    def __init__(
+        self,
+        rank: int | Literal["auto"] = 5,
+        *,
+        bias: bool = True,
+        regularization: float | Literal["auto"] = "auto",
+        loss: str | Loss = "square",
+        geometry: str | Geometries = "auto",
+        solver: str | Method[Any] = "auto",
+        tolerance: float = 1e-4,
+        max_iterations: int = 500,
+        dtype: DTypeLike = "float64",
+        warm_start: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ):
+        self.rank = rank
+        self.bias = bias
+        self.regularization = regularization
+        self.loss = loss
+        self.geometry = geometry
+        self.solver = solver
+        self.tolerance = tolerance
+        self.max_iterations = max_iterations
+        self.dtype = dtype
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        callback: Callback | None = None,
+        checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+        resume: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Fit to known entries.
+
+        Parameters
+        ----------
+        X
+            Pairs (row, column), as an array, a list, a pandas or polars DataFrame or a torch tensor. Two
+            columns of integers are positions counted from 0. If a side holds strings, both sides are labels.
+            Or `rankfold.data.Triples`, which `rankfold.data.read_triples` returns, and no y.
+        y
+            The value of each entry. Pairs that come twice are two observations.
+        sample_weight
+            What each entry counts; weight 2 is the same as giving the entry twice.
+        callback, checkpoint, resume
+            As in `rankfold.minimize`, for the last fit. To resume, give the same data and an integer
+            `random_state`. Ctrl-C during the last fit leaves a fitted model, the best so far.
+        """
+        data = training_triples(X, y)
+        validate_data(self, np.empty((0, 2)) if data is X else X, skip_check_array=True)
+        plain = completion_of(data, sample_weight, self.loss, self.dtype)
+        warm = _Warm.of(self) if self.warm_start and hasattr(self, "factors_") else None
+        self.row_labels_, self.col_labels_, self.shape_ = data.row_labels, data.col_labels, plain.shape
+        with threadpool_limits(1, user_api="blas"):  # as in `minimize`, and between its calls
+            self._fit(plain, warm, callback=callback, checkpoint=checkpoint, resume=resume)
+        side = plain.observed.by_row
+        self.observed_ = Pattern(side.indptr.view(np.int64), side.indices)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Return the values predicted at pairs.
+
+        A row that the model has never seen has no offset and no factor of its own: the prediction is the
+        mean plus the column's offset; likewise for a column; for a pair of which neither is known, the mean.
+        (Without `bias` these are 0.) `fold_in` does better where entries of the new row are known.
+
+        Given a torch tensor, returns one.
+        """
+        check_is_fitted(self)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        rows, cols = (
+            self._lookup(k).find(column, f"X[{{}}, {k}]") for k, column in enumerate(pair_columns(X))
+        )
+        out = np.empty(rows.size)
+        for start in range(0, rows.size, _BLOCK):
+            block = slice(start, start + _BLOCK)
+            out[block] = self._predicted(rows[block], cols[block])
+        if is_torch_array(X):
+            import torch
+
+            return torch.from_numpy(out)
+        return out
+
+    def as_linear_operator(self) -> LinearOperator:
+        """Return the completed matrix, offsets included, as a SciPy `LinearOperator`; it is never formed."""
+        from scipy.sparse.linalg import aslinearoperator
+
+        check_is_fitted(self)
+        (L, R), (mean, b, c) = self.factors_, self.biases_
+        left = np.column_stack([L, mean + b, np.ones(len(L))])
+        right = np.column_stack([R, np.ones(len(R)), c])
+        return aslinearoperator(left) @ aslinearoperator(right).T
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = tags.input_tags.string = tags.input_tags.positive_only = True
+        return tags
+
+    def _fit(self, plain: Completion, warm: _Warm | None, **options: Any) -> None:
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self.rank_ = self._choose_rank(plain, seed)
+        if warm is not None and not warm.fits(self):
+            warm = None
+        weight, R = self._choose_weight(plain, seed, warm)
+        penalised = Penalised.of(plain, self.bias)
+        self.regularization_, self.biases_ = weight, penalised.biases
+        factors: Factors | None = None
+        if options["resume"] is None:
+            if warm is not None:
+                factors = warm.factors
+            elif weight:
+                start = penalised.start(weight, self.rank_, seed) if R is None else penalised.swept(R, weight)
+                factors = start
+        self._minimise(penalised, factors, **options)
+
+    def _choose_rank(self, plain: Completion, seed: int) -> int:
+        self.rank_path_: RankPath | None = None
+        if isinstance(self.rank, str) and self.rank == "auto":
+            part = Penalised.of(copied(sample_rows(plain, MAX_ENTRIES, seed)), self.bias)
+            if self.bias and not plain.quadratic:
+                raise ValueError(f"rank='auto' with the loss {self.loss!r} takes bias=False; or give a rank")
+            self.rank_path_ = choose_rank(part.completion, seed=seed)
+            return self.rank_path_.chosen
+        rank: Any = self.rank
+        largest = min(plain.shape)
+        if not (isinstance(rank, Integral) and 1 <= int(rank) <= largest):
+            raise ValueError(
+                f"rank must be 'auto' or an integer from 1 to {largest}, the lesser of {plain.shape[0]} rows "
+                f"and {plain.shape[1]} columns; got {rank!r}"
+            )
+        return int(rank)
+
+    def _choose_weight(self, plain: Completion, seed: int, warm: _Warm | None) -> tuple[float, Any]:
+        """Return λ, and the columns' factor that its choice found, if there was one."""
+        self.regularization_path_: tuple[tuple[float, float], ...] | None = None
+        if isinstance(self.regularization, str):
+            if self.regularization != "auto":
+                raise ValueError(f"regularization must be 'auto' or a number, not {self.regularization!r}")
+            if warm is not None:
+                return warm.regularization, None
+            choice = choose_weight(plain, self.bias, self.rank_, self.geometry, seed)
+            self.regularization_path_ = choice.candidates
+            return choice.weight, choice.R
+        weight: Any = self.regularization
+        if not (isinstance(weight, Real) and 0 <= float(weight) < np.inf):
+            raise ValueError(f"regularization must be 'auto' or finite and at least 0, not {weight!r}")
+        return float(weight), None
+
+    def _minimise(self, penalised: Penalised, factors: Factors | None, **options: Any) -> None:
+        weight = self.regularization_
+        problem = problem_of(penalised.cost(weight), self.rank_, self.geometry)
+        auto = isinstance(self.solver, str) and self.solver == "auto"
+        result: Result = fit_problem(
+            problem,
+            solver=ConjugateGradient() if auto and weight else self.solver,
+            x0=None if factors is None else problem.geometry.from_factors(*factors),
+            max_iterations=self.max_iterations,
+            tolerance=_EXACT,
+            stop=RelativeChange(self.tolerance, _WINDOW if weight else _PLAIN_WINDOW),
+            verbose=self.verbose,
+            **options,
+        )
+        self.factors_ = penalised.balanced(*problem.geometry.factors(result.x))
+        self.n_iter_, self.trace_ = max(result.iterations, 1), result.trace
+        self.converged_, self.stop_reason_ = result.converged, result.stop_reason
+
+    def _lookup(self, side: int) -> Lookup:
+        labels = (self.row_labels_, self.col_labels_)[side]
+        known = self.__dict__.setdefault("_lookups", {})
+        if side not in known or known[side].labels is not labels:
+            known[side] = Lookup(labels, self.shape_[side], SIDES[side])
+        found: Lookup = known[side]
+        return found
+
+    def _predicted(self, rows: NDArray[Any], cols: NDArray[Any]) -> NDArray[np.float64]:
+        """Return predictions at positions, of which -1 stands for what the model does not know."""
+        L, R = self.factors_
+        low_rank = np.einsum("pk,pk->p", L[rows], R[cols], dtype=np.float64)
+        low_rank[(rows < 0) | (cols < 0)] = 0.0
+        return self._expected(predictions(self.biases_, rows, cols) + low_rank)
+
+    def _expected(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the value that the loss takes an entry of W to stand for."""
+        loss = Loss.named(self.loss) if isinstance(self.loss, str) else self.loss
+        if loss.formula is formulas.logistic:
+            return np.asarray(special.expit(W))
+        return np.exp(W) if loss.formula is formulas.poisson else W
+
+
+class _Warm(NamedTuple):
+    """What the last fit found, for the next one to start from."""
+
+    shape: tuple[int, int]
+    row_labels: Any
+    col_labels: Any
+    factors: Factors
+    regularization: float
+
+    @classmethod
+    def of(cls, model: MatrixCompletion) -> _Warm:
+        labels = model.row_labels_, model.col_labels_
+        return cls(model.shape_, *labels, model.factors_, model.regularization_)
+
+    def fits(self, model: MatrixCompletion) -> bool:
+        """Whether rows, columns and rank are the same as those that `model` is about to be fitted to."""
+        same = (
+            (mine is None) == (theirs is None) and (theirs is None or np.array_equal(mine, theirs))
+            for mine, theirs in ((self.row_labels, model.row_labels_), (self.col_labels, model.col_labels_))
+        )
+        same_size = self.shape == model.shape_ and self.factors[0].shape[1] == model.rank_
+        return same_size and all(same)

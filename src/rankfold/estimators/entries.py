@@ -1,0 +1,74 @@
+"""The entries that a completion model is fitted to, from whatever the user has."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from sklearn.utils.validation import _check_sample_weight, column_or_1d
+
+from rankfold.costs.completion import Completion
+from rankfold.costs.losses import Loss
+from rankfold.data.triples import Triples
+from rankfold.estimators.inputs import check_positions, is_text, pair_columns
+
+
+def training_triples(X: Any, y: Any) -> Triples:
+    """Return pairs and values as triples; labels are numbered in sorted order.
+
+    Examples
+    --------
+    >>> triples = training_triples([("bob", 7), ("ann", 7)], [1.0, 2.0])
+    >>> triples.rows.tolist(), triples.row_labels.tolist(), triples.col_labels.tolist()
+    ([1, 0], ['ann', 'bob'], [7])
+    """
+    if isinstance(X, Triples):
+        if y is not None:
+            raise ValueError("Triples hold their values: leave out y")
+        return X
+    if y is None:
+        raise ValueError(
+            "this estimator requires y to be passed, but the target y is None: give the values of the pairs, "
+            "or Triples as X"
+        )
+    rows, cols = pair_columns(X)
+    if not rows.size:
+        raise ValueError("Found array with 0 sample(s): X is empty; give at least one known entry")
+    values = _values(y, rows.size)
+    if is_text(rows) or is_text(cols):
+        row_labels, rows = np.unique(rows, return_inverse=True)
+        col_labels, cols = np.unique(cols, return_inverse=True)
+        return Triples(rows, cols, values, (row_labels.size, col_labels.size), row_labels, col_labels)
+    shape = [int(check_positions(column, f"X[{{}}, {k}]").max()) + 1 for k, column in enumerate((rows, cols))]
+    return Triples(rows, cols, values, (shape[0], shape[1]))
+
+
+def _values(y: Any, length: int) -> NDArray[Any]:
+    values: NDArray[Any] = column_or_1d(np.asarray(y), warn=True)
+    if values.dtype.kind == "O":
+        values = values.astype(np.float64)
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"y must be real numbers; got {values.dtype}")
+    if values.size != length:
+        raise ValueError(f"X has {length} pairs and y has {values.size} values: there must be one for each")
+    if not np.isfinite(values).all():
+        at = int(np.argmin(np.isfinite(values)))
+        raise ValueError(f"y[{at}] is {values[at]} (NaN or infinity): leave unknown entries out")
+    return values
+
+
+def completion_of(data: Triples, sample_weight: Any, loss: str | Loss, dtype: DTypeLike) -> Completion:
+    """Return the cost of fitting the entries; one that comes twice is two observations."""
+    held = np.dtype(dtype)
+    if held not in (np.float32, np.float64):
+        raise ValueError(f"dtype must be 'float64' or 'float32', not {dtype!r}")
+    values = np.asarray(data.values).astype(held, copy=False)
+    weights = sample_weight
+    if sample_weight is not None:
+        weights = _check_sample_weight(sample_weight, values, dtype=held, ensure_non_negative=True)
+    with warnings.catch_warnings():
+        # What has no entry is predicted by the mean and the other side's offset.
+        warnings.filterwarnings("ignore", message=".*no observed entry.*", category=UserWarning)
+        return Completion(data.rows, data.cols, values, data.shape, weights, loss, duplicates="keep")

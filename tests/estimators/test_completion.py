@@ -1,0 +1,321 @@
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+import rankfold as rf
+from rankfold.estimators.offsets import RIDGE
+
+
+def ratings(shape=(60, 40), rank=2, entries=1200, noise=0.3, seed=0):
+    """Pairs and values with offsets, low rank and noise, and the truth without noise."""
+    rng = np.random.default_rng(seed)
+    L, R = (rng.standard_normal((d, rank)) for d in shape)
+    truth = L @ R.T + 3 + rng.standard_normal(shape[0])[:, None] + rng.standard_normal(shape[1])
+    places = rng.permutation(truth.size)[:entries]
+    pairs = np.stack(np.unravel_index(places, shape), axis=1)
+    return pairs, truth[tuple(pairs.T)] + noise * rng.standard_normal(entries), truth
+
+
+def rmse(a, b):
+    return float(np.sqrt(np.mean((np.asarray(a) - np.asarray(b)) ** 2)))
+
+
+def model(**options):
+    return rf.MatrixCompletion(**{"rank": 2, "random_state": 0} | options)
+
+
+def everywhere(fitted, shape=(60, 40)):
+    return fitted.predict(np.stack(np.indices(shape), axis=-1).reshape(-1, 2)).reshape(shape)
+
+
+def test_defaults_beat_offsets_alone_on_ratings():
+    X, y, truth = ratings()
+    fitted = model().fit(X, y)
+    alone = model(regularization=1e6).fit(X, y)  # so much that W is next to 0
+    assert rmse(everywhere(fitted), truth) < 0.5 * rmse(everywhere(alone), truth)
+    assert fitted.regularization_ in dict(fitted.regularization_path_)
+    assert fitted.converged_
+    assert fitted.n_iter_ == len(fitted.trace_) - 1
+
+
+def test_the_regularisation_is_the_best_of_those_tried():
+    X, y, _ = ratings()
+    path = model().fit(X, y).regularization_path_
+    assert len(path) >= 3
+    assert min(path, key=lambda pair: pair[1])[0] == model().fit(X, y).regularization_
+
+
+def test_predictions_are_the_factors_and_offsets():
+    X, y, _ = ratings()
+    fitted = model().fit(X, y)
+    (L, R), (mean, b, c) = fitted.factors_, fitted.biases_
+    np.testing.assert_allclose(everywhere(fitted), L @ R.T + mean + b[:, None] + c, rtol=1e-12)
+
+
+def test_plain_completion_is_exact():
+    data = rf.data.random_completion((80, 60), rank=3, oversampling=5, seed=0)
+    fitted = model(rank=3, bias=False, regularization=0.0).fit(data)
+    assert fitted.regularization_ == 0
+    L, R = fitted.factors_
+    np.testing.assert_allclose(L @ R.T, data.L @ data.R.T, atol=1e-6)
+
+
+def test_the_minimum_is_that_of_the_ridge_on_factors():
+    """The gradient of Σ (y - p)² + λ (Σ √n ‖L‖² + Σ √m ‖R‖²) vanishes at `factors_`."""
+    X, y, _ = ratings()
+    weight = 0.7
+    fitted = model(regularization=weight, tolerance=1e-12).fit(X, y)
+    (L, R), (rows, cols) = fitted.factors_, X.T
+    error = fitted.predict(X) - y
+    f_L = np.zeros_like(L)
+    np.add.at(f_L, rows, error[:, None] * R[cols])
+    f_L += weight * np.sqrt(np.bincount(rows, minlength=60))[:, None] * L
+    assert np.abs(f_L).max() < 1e-4 * np.abs(error).sum()
+
+
+def test_offsets_solve_the_ridge_problem():
+    X, y, _ = ratings()
+    fitted = model(regularization=1.0).fit(X, y)
+    design = np.zeros((len(y), 101))
+    design[np.arange(len(y)), X[:, 0]] = design[np.arange(len(y)), 60 + X[:, 1]] = design[:, 100] = 1
+    ridge = np.diag(np.append(np.full(100, RIDGE), 0))
+    beta = np.linalg.solve(design.T @ design + ridge, design.T @ y)
+    np.testing.assert_allclose(
+        np.concatenate([fitted.biases_.rows, fitted.biases_.cols]), beta[:100], atol=1e-5
+    )
+    assert fitted.biases_.mean == pytest.approx(beta[100], abs=1e-5)
+
+
+def test_labels_give_what_positions_give():
+    X, y, _ = ratings()
+    names = np.array([f"row{i:02}" for i in range(60)]), np.array([f"col{j:02}" for j in range(40)])
+    labelled = np.stack([names[0][X[:, 0]], names[1][X[:, 1]]], axis=1)
+    by_position, by_label = model().fit(X, y), model().fit(labelled, y)
+    np.testing.assert_array_equal(by_label.row_labels_, names[0])
+    np.testing.assert_array_equal(by_label.predict(labelled), by_position.predict(X))
+    assert by_position.row_labels_ is None
+    frame = pd.DataFrame(labelled, columns=["who", "what"])
+    framed = model().fit(frame, y)
+    np.testing.assert_array_equal(framed.predict(frame), by_position.predict(X))
+    assert framed.feature_names_in_.tolist() == ["who", "what"]
+    pairs = [tuple(pair) for pair in labelled.tolist()]
+    np.testing.assert_array_equal(model().fit(pairs, y).predict(pairs), by_position.predict(X))
+
+
+def test_three_lines_from_a_file_to_predictions(tmp_path):
+    X, y, _ = ratings()
+    lines = [f"user{i},film{j},{value}" for (i, j), value in zip(X, y, strict=True)]
+    (tmp_path / "ratings.csv").write_text("who,what,stars\n" + "\n".join(lines))
+
+    data = rf.data.read_triples(tmp_path / "ratings.csv")
+    fitted = rf.MatrixCompletion(rank=2, random_state=0).fit(data)
+    predicted = fitted.predict([("user3", "film7"), ("user5", "film1")])
+
+    np.testing.assert_allclose(predicted, model().fit(X, y).predict([(3, 7), (5, 1)]), atol=0.05)
+
+
+def test_what_was_never_seen_is_predicted_by_offsets():
+    X, y, _ = ratings()
+    fitted = model().fit(X, y)
+    mean, b, c = fitted.biases_
+    unseen = fitted.predict([(60, 3), (4, 40), (999, 999)])
+    np.testing.assert_allclose(unseen, [mean + c[3], mean + b[4], mean])
+    assert model(bias=False).fit(X, y).predict([(60, 3)]) == [0.0]
+
+
+def test_mixed_labels_keep_their_types():
+    fitted = model(rank=1, regularization=1.0).fit([("a", 7), ("b", 9), ("a", 9)], [1.0, 2.0, 3.0])
+    assert fitted.col_labels_.tolist() == [7, 9]
+    assert np.isfinite(fitted.predict([("a", 7), ("c", 8)])).all()
+    with pytest.raises(TypeError, match="the row labels of this model are like 'a'; got 3"):
+        fitted.predict([(3, 7)])
+    with pytest.raises(TypeError, match="knows rows by position; got the label 'a'"):
+        model(rank=1).fit([(0, 0), (1, 1), (0, 1)] * 10, np.arange(30.0)).predict([("a", 7)])
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.zeros(3), "two-dimensional"),
+        (np.zeros((3, 3), int), "two columns"),
+        ([(0, 1), (2,), (1, 1)], r"X\[1\] must be a pair"),
+        ([(0, 1), (-2, 1), (1, 1)], r"X\[1, 0\] is .*-2.*never negative"),
+        ([(0, 1), (2, 0.5), (1, 1)], r"X\[1, 1\] is .*0.5"),
+        ([(0, 1), (2, np.nan), (1, 1)], r"X\[1, 1\] is .*nan"),
+        ([("a", "b"), ("c", None), ("d", "e")], r"X\[1, 1\] is None"),
+        (pd.DataFrame({"a": [1, 2, 3]}), "two columns"),
+    ],
+)
+def test_bad_pairs_are_named(X, message):
+    with pytest.raises(ValueError, match=message):
+        model().fit(X, [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("options", "y", "message"),
+    [
+        ({}, [1.0, np.nan, 2.0], r"y\[1\] is nan"),
+        ({}, [1.0, 2.0], "X has 3 pairs and y has 2 values"),
+        ({}, None, "requires y to be passed"),
+        ({"rank": 0}, [1.0, 2.0, 3.0], "rank must be 'auto' or an integer from 1 to 2"),
+        ({"rank": 3}, [1.0, 2.0, 3.0], "rank must be"),
+        ({"regularization": -1}, [1.0, 2.0, 3.0], "regularization must be"),
+        ({"regularization": "best"}, [1.0, 2.0, 3.0], "regularization must be"),
+        ({"dtype": "int8"}, [1.0, 2.0, 3.0], "dtype must be"),
+        ({"loss": "cubic"}, [1.0, 2.0, 3.0], "loss must be one of"),
+        ({"geometry": "flat"}, [1.0, 2.0, 3.0], "geometry must be one of"),
+    ],
+)
+def test_bad_settings_and_values_are_named(options, y, message):
+    with pytest.raises(ValueError, match=message):
+        model(**{"rank": 1, "regularization": 1.0} | options).fit([(0, 1), (1, 1), (1, 0)], y)
+
+
+def test_not_fitted():
+    with pytest.raises(NotFittedError):
+        model().predict([(0, 0)])
+
+
+@pytest.mark.parametrize("loss", ["logistic", "huber", "poisson", rf.Loss.huber(2.0)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_other_losses(loss, bias):
+    X, y, truth = ratings(noise=0.0)
+    signal = truth - truth.mean()
+    if loss == "logistic":
+        y = (y > truth.mean()).astype(float)
+    elif loss == "poisson":
+        signal = np.exp(signal / 3)
+        y = np.random.default_rng(0).poisson(signal[tuple(X.T)]).astype(float)
+    fitted = model(loss=loss, bias=bias).fit(X, y)
+    predicted = everywhere(fitted)
+    assert np.corrcoef(predicted.ravel(), signal.ravel())[0, 1] > 0.6
+    if loss == "logistic":
+        assert ((predicted > 0) & (predicted < 1)).all()
+    if loss == "poisson":
+        assert (predicted > 0).all()
+
+
+def test_weight_two_is_the_entry_given_twice():
+    X, y, _ = ratings(entries=500)
+    twice = np.arange(0, 500, 3)
+    weights = np.ones(500)
+    weights[twice] = 2
+    options = {"regularization": 1.0, "tolerance": 1e-12}
+    weighted = model(**options).fit(X, y, sample_weight=weights)
+    repeated = model(**options).fit(np.concatenate([X, X[twice]]), np.concatenate([y, y[twice]]))
+    np.testing.assert_allclose(everywhere(weighted), everywhere(repeated), atol=1e-4)
+    ignored = model(**options).fit(X, y, sample_weight=(np.arange(500) > 250).astype(float))
+    assert np.abs(everywhere(ignored) - everywhere(weighted)).max() > 0.1
+
+
+def test_float32_stays_float32_and_is_as_good():
+    X, y, truth = ratings()
+    fitted = model(dtype="float32").fit(X, y)
+    assert fitted.factors_[0].dtype == fitted.factors_[1].dtype == np.float32
+    assert rmse(everywhere(fitted), truth) == pytest.approx(
+        rmse(everywhere(model().fit(X, y)), truth), rel=0.05
+    )
+
+
+def test_the_same_seed_gives_the_same_model_and_the_order_of_entries_does_not_matter():
+    X, y, _ = ratings()
+    order = np.random.default_rng(1).permutation(len(y))
+    first, second = (everywhere(model().fit(X[p], y[p])) for p in (slice(None), order))
+    np.testing.assert_allclose(first, second, atol=1e-10)
+    assert not np.array_equal(first, everywhere(model(random_state=1).fit(X, y)))
+
+
+def test_cross_validation_and_grid_search():
+    X, y, _ = ratings(noise=0.1)
+    assert cross_val_score(model(), X, y, cv=3).mean() > 0.7
+    search = GridSearchCV(model(), {"rank": [1, 2], "regularization": [1.0]}, cv=3).fit(X, y)
+    assert search.best_params_["rank"] == 2
+
+
+def test_rank_auto():
+    data = rf.data.random_completion((80, 60), rank=3, oversampling=5, seed=0, noise=0.01)
+    fitted = model(rank="auto", bias=False).fit(data)
+    assert fitted.rank_ == 3 == fitted.rank_path_.chosen
+    assert fitted.factors_[0].shape == (80, 3)
+    values = data.values.copy()
+    assert 1 <= model(rank="auto").fit(data).rank_ <= 5  # offsets are fitted first: they may take some of W
+    np.testing.assert_array_equal(data.values, values)
+    with pytest.raises(ValueError, match="takes bias=False"):
+        model(rank="auto", loss="huber").fit(data)
+
+
+@pytest.mark.parametrize("geometry", ["polar", "subspace", "embedded", rf.FullRank])
+def test_every_geometry_finds_the_same_minimum(geometry):
+    X, y, _ = ratings()
+    options = {"regularization": 2.0, "tolerance": 1e-10}
+    expected = everywhere(model(**options).fit(X, y))
+    np.testing.assert_allclose(everywhere(model(geometry=geometry, **options).fit(X, y)), expected, atol=1e-2)
+
+
+def test_warm_start_goes_on_from_the_last_fit():
+    X, y, _ = ratings()
+    warm = model(warm_start=True, tolerance=1e-8).fit(X, y)
+    weight, iterations = warm.regularization_, warm.n_iter_
+    warm.fit(X, y)
+    assert warm.n_iter_ < iterations
+    assert warm.regularization_ == weight
+    warm.fit(X[X[:, 0] < 50], y[X[:, 0] < 50])  # other rows: from the beginning
+    assert warm.shape_ == (50, 40)
+
+
+def test_too_few_iterations_warn():
+    X, y, _ = ratings()
+    with pytest.warns(ConvergenceWarning, match="raise max_iterations"):
+        assert not model(regularization=0.5, max_iterations=1).fit(X, y).converged_
+
+
+def test_a_fit_can_be_checkpointed_resumed_and_watched(tmp_path):
+    X, y, _ = ratings()
+    whole = model().fit(X, y)
+    path, seen = tmp_path / "fit.ckpt", []
+
+    def stop_early(progress):
+        seen.append(progress.iteration)
+        return progress.iteration == 2
+
+    with pytest.warns(ConvergenceWarning):
+        model().fit(X, y, checkpoint=path, callback=stop_early)
+    assert seen == [0, 1, 2]
+    resumed = model().fit(X, y, resume=path)
+    np.testing.assert_array_equal(everywhere(resumed), everywhere(whole))
+
+
+def test_torch_tensors_in_and_out():
+    X, y, _ = ratings()
+    fitted = model().fit(torch.from_numpy(X), torch.from_numpy(y))
+    predicted = fitted.predict(torch.tensor([[0, 1], [2, 3]]))
+    assert isinstance(predicted, torch.Tensor)
+    np.testing.assert_array_equal(predicted.numpy(), model().fit(X, y).predict([(0, 1), (2, 3)]))
+
+
+def test_the_linear_operator_is_the_completed_matrix():
+    X, y, _ = ratings()
+    fitted = model().fit(X, y)
+    dense, operator = everywhere(fitted), fitted.as_linear_operator()
+    rng = np.random.default_rng(0)
+    np.testing.assert_allclose(
+        operator @ rng.standard_normal((40, 3)), dense @ np.random.default_rng(0).standard_normal((40, 3))
+    )
+    v = rng.standard_normal(60)
+    np.testing.assert_allclose(operator.rmatvec(v), dense.T @ v)
+    assert operator.shape == (60, 40)
+
+
+def test_constant_values_are_predicted():
+    X, _, _ = ratings()
+    np.testing.assert_allclose(model().fit(X, np.full(len(X), 4.0)).predict(X), 4.0, atol=1e-6)
+
+
+def test_a_large_problem_chooses_its_regularisation_from_some_rows(monkeypatch):
+    X, y, truth = ratings()
+    monkeypatch.setattr("rankfold.estimators.regularization.MAX_ENTRIES", 700)
+    fitted = model().fit(X, y)
+    assert rmse(everywhere(fitted), truth) < 0.6
