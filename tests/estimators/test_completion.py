@@ -319,3 +319,18 @@ def test_a_large_problem_chooses_its_regularisation_from_some_rows(monkeypatch):
     monkeypatch.setattr("rankfold.estimators.regularization.MAX_ENTRIES", 700)
     fitted = model().fit(X, y)
     assert rmse(everywhere(fitted), truth) < 0.6
+
+
+def test_sides_in_stripes_give_the_same_model(monkeypatch):
+    X, y, _ = ratings()
+    weights = np.random.default_rng(0).uniform(0.5, 1.5, len(y))
+    options = {"regularization": 1.0, "tolerance": 1e-12}
+    expected = model(**options).fit(X, y, sample_weight=weights)
+    monkeypatch.setattr("rankfold.costs.observed.STRIPE", 9)
+    monkeypatch.setattr("rankfold.costs.observed.STRIPE_ENTRIES", 2)
+    monkeypatch.setattr("rankfold.estimators.lines.BLOCK", 7)
+    striped = model(**options).fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(everywhere(striped), everywhere(expected), atol=1e-4)
+    assert np.isfinite(everywhere(model().fit(X, y))).all()
+    for mine, theirs in zip(striped.observed_, expected.observed_, strict=True):
+        np.testing.assert_array_equal(mine, theirs)

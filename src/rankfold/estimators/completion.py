@@ -23,6 +23,7 @@ from rankfold.estimators.entries import completion_of, training_triples
 from rankfold.estimators.fitting import Geometries, fit_problem, problem_of
 from rankfold.estimators.inputs import SIDES, Lookup, pair_columns
 from rankfold.estimators.offsets import copied, predictions
+from rankfold.estimators.pattern import Pattern
 from rankfold.estimators.regularization import MAX_ENTRIES, Factors, Penalised, choose_weight, sample_rows
 from rankfold.kernels import formulas
 from rankfold.rank import RankPath, choose_rank
@@ -38,13 +39,6 @@ _BLOCK = 1 << 18  # predictions made at a time
 # the default solver has to see 20 slow iterations before it tries something else.
 _WINDOW, _PLAIN_WINDOW = 3, 25
 _EXACT = 1e-20  # of the value at W = 0: data that a matrix of this rank fits exactly
-
-
-class Pattern(NamedTuple):
-    """Which entries a model was fitted to: those of row i are `indices[indptr[i]:indptr[i + 1]]`."""
-
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.unsignedinteger[Any]]
 
 
 class MatrixCompletion(RegressorMixin, BaseEstimator):
@@ -181,8 +175,7 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         self.row_labels_, self.col_labels_, self.shape_ = data.row_labels, data.col_labels, plain.shape
         with threadpool_limits(1, user_api="blas"):  # as in `minimize`, and between its calls
             self._fit(plain, warm, callback=callback, checkpoint=checkpoint, resume=resume)
-        side = plain.observed.by_row
-        self.observed_ = Pattern(side.indptr.view(np.int64), side.indices)
+        self.observed_ = Pattern.of(plain.observed.by_row)
         return self
 
     def predict(self, X: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from rankfold.costs.observed import Side
 
 Floats = NDArray[Any]
 BLOCK = 1 << 15  # lines whose normal equations are held at a time
-CHUNKS = 16  # that threads share out, of each block
+_CHUNKS = 16  # that threads share out, of each block
 
 
 def solve_lines(side: Side, B: Floats, ridges: Floats) -> Floats:
@@ -25,42 +24,43 @@ def solve_lines(side: Side, B: Floats, ridges: Floats) -> Floats:
     >>> solve_lines(cost.observed.by_row, np.array([[1.0], [2.0]]), np.array([0.0, 4.0])).round(12).tolist()
     [[1.0], [1.5]]
     """
-    out = np.empty((side.indptr.size - 1, B.shape[1]), B.dtype)
-    for first in range(0, len(out), BLOCK):
-        lines = slice(first, first + BLOCK)
-        part = _part(side, first, min(first + BLOCK, len(out)))
-        out[lines] = _solved(part, B, ridges[lines])
+    B = np.ascontiguousarray(B, dtype=side.data.dtype)
+    out = np.empty((side.lines, B.shape[1]), B.dtype)
+    for first in range(0, side.lines, BLOCK):
+        last = min(first + BLOCK, side.lines)
+        Q, q = normal_equations(side, B, first, last)
+        out[first:last] = solved(Q, q, ridges[first:last])
     return out
 
 
-def _part(side: Side, first: int, last: int) -> Side:
-    """Lines `first` to `last` as a side of their own, which shares the entries."""
-    indptr = side.indptr[first : last + 1]
-    cuts = np.searchsorted(indptr, np.linspace(int(indptr[0]), int(indptr[-1]), CHUNKS + 1)[1:-1])
-    bounds = np.concatenate([[0], cuts, [last - first]]).astype(np.uint64)
-    return replace(side, indptr=indptr, bounds=bounds)
-
-
-def _solved(side: Side, B: Floats, ridges: Floats) -> Floats:
+def normal_equations(side: Side, B: Floats, first: int, last: int) -> tuple[Floats, Floats]:
+    """Return Σ w B_j B_jᵀ and Σ w y B_j over the entries of each line from `first` to `last`."""
     from rankfold.kernels import least_squares
     from rankfold.kernels.pool import run
 
-    Q, q = normal_equations(side, B)
-    r = B.shape[1]
+    d, r = last - first, B.shape[1]
+    kernel = least_squares.normal_equations(r, side.data.shape[1] == 2)
+    total: list[Floats] = []
+    for s in range(side.stripes):
+        indptr = side.indptr[s * side.lines + first : s * side.lines + last + 1]
+        parts = [np.empty((d * r, r), B.dtype), np.empty((d, r), B.dtype)]
+        work = int(indptr[-1] - indptr[0]) * r**2
+        run(kernel, _CHUNKS, work, (_bounds(d), indptr, side.indices, side.data.reshape(-1), B, 0.0, *parts))
+        total = [a + b for a, b in zip(total, parts, strict=True)] if total else parts
+    return total[0].reshape(d, r, r), total[1]
+
+
+def solved(Q: Floats, q: Floats, ridges: Floats) -> Floats:
+    """Return the solutions of (Q_i + ridge_i I) x = q_i; both are overwritten."""
+    from rankfold.kernels import least_squares
+    from rankfold.kernels.pool import run
+
+    d, r = q.shape
     Q[:, np.arange(r), np.arange(r)] += ridges[:, None]
-    run(least_squares.factorise, side.chunks, len(q) * r**3, (side.bounds, Q, 0.0))
-    run(least_squares.substitute, side.chunks, len(q) * r**2, (side.bounds, Q, q))
+    run(least_squares.factorise, _CHUNKS, d * r**3, (_bounds(d), Q, 0.0))
+    run(least_squares.substitute, _CHUNKS, d * r**2, (_bounds(d), Q, q))
     return q
 
 
-def normal_equations(side: Side, B: Floats) -> tuple[Floats, Floats]:
-    """Return Σ w B_j B_jᵀ and Σ w y B_j of each line."""
-    from rankfold.kernels import least_squares
-    from rankfold.kernels.pool import run
-
-    B = np.ascontiguousarray(B, dtype=side.data.dtype)
-    d, r = side.indptr.size - 1, B.shape[1]
-    Q, q = np.empty((d * r, r), B.dtype), np.empty((d, r), B.dtype)
-    kernel = least_squares.normal_equations(r, side.data.shape[1] == 2)
-    run(kernel, side.chunks, side.indices.size * r**2, (*side.arrays, B, 0.0, Q, q))
-    return Q.reshape(d, r, r), q
+def _bounds(lines: int) -> NDArray[np.uint64]:
+    return np.linspace(0, lines, min(_CHUNKS, lines) + 1).astype(np.uint64)

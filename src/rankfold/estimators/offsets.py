@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -59,28 +60,26 @@ def fit_biases(cost: Completion) -> Biases:
 
 def counts(cost: Completion) -> tuple[Floats, Floats]:
     """Return the number of entries in each row and in each column, or their weight."""
-    observed = cost.observed
-    if not observed.weighted:
-        by_row, by_column = (
-            np.diff(side.indptr.view(np.int64)) for side in (observed.by_row, observed.by_column)
-        )
-        return by_row.astype(np.float64), by_column.astype(np.float64)
-    return _weights(observed.by_row), _weights(observed.by_column)
+    return _counts(cost.observed.by_row), _counts(cost.observed.by_column)
 
 
-def _weights(side: Side) -> Floats:
-    return np.bincount(side.keys, side.data[:, 1], side.indptr.size - 1).astype(np.float64, copy=False)
+def _counts(side: Side) -> Floats:
+    if side.data.shape[1] == 1:
+        return side.counts.astype(np.float64)
+    return np.bincount(side.keys, side.data[:, 1], side.lines).astype(np.float64, copy=False)
 
 
 def subtract(cost: Completion, biases: Biases) -> None:
     """Replace the values of a cost that nobody else holds by what the offsets leave over, in place."""
     observed, (mean, rows, cols) = cost.observed, biases
     for side, own, other in ((observed.by_row, rows, cols), (observed.by_column, cols, rows)):
-        for first, last in zip(side.bounds[:-1].tolist(), side.bounds[1:].tolist(), strict=True):
-            lines = side.indptr[first : last + 1].view(np.int64)
-            entries = slice(int(lines[0]), int(lines[-1]))
-            lead = np.repeat(mean + own[first:last], np.diff(lines))
-            side.data[entries, 0] -= lead + other[side.indices[entries]]
+        for s in range(side.stripes):
+            _, bounds, indptr, indices, _ = side.stripe(s)
+            for first, last in pairwise(bounds.tolist()):  # a chunk at a time, for memory's sake
+                starts = indptr[first : last + 1].view(np.int64)
+                entries = slice(int(starts[0]), int(starts[-1]))
+                lead = np.repeat(mean + own[first:last], starts[1:] - starts[:-1])
+                side.data[entries, 0] -= lead + other[indices[entries]]
 
 
 def copied(cost: Completion) -> Completion:

@@ -228,17 +228,18 @@ def sample_rows(completion: Completion, limit: int, seed: int) -> Completion:
     side = completion.observed.by_row
     if completion.observed.size <= limit:
         return completion
-    starts = side.indptr.view(np.int64)
-    sizes = starts[1:] - starts[:-1]
+    sizes = side.counts
     order = np.random.default_rng(seed).permutation(len(sizes))
-    chosen = np.sort(order[np.cumsum(sizes[order]) <= limit])
-    starts, sizes = starts[chosen], sizes[chosen]
-    entries = np.arange(sizes.sum()) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
+    chosen = np.zeros(len(sizes), dtype=bool)
+    chosen[order[np.cumsum(sizes[order]) <= limit]] = True
+    keys = side.keys
+    entries = np.flatnonzero(chosen[keys])
+    number = np.cumsum(chosen) - 1
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*no observed entry.*", category=UserWarning)
         return Completion(
-            np.repeat(np.arange(len(chosen)), sizes), side.indices[entries], side.data[entries, 0],
-            (len(chosen), completion.shape[1]),
+            number[keys[entries]], side.indices[entries], side.data[entries, 0],
+            (int(chosen.sum()), completion.shape[1]),
             weights=side.data[entries, 1] if completion.observed.weighted else None,
             loss=completion.loss, duplicates="keep",
         )  # fmt: skip
