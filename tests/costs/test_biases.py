@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 import rankfold as rf
 from costs.suite import agrees_with_dense, derivatives_are_right_on, factors, polynomial_is_exact
 from geometry.variants import VARIANTS
-from rankfold.costs import biases
+from rankfold.costs import offsets
 
 SHAPE = 9, 7
 rng = np.random.default_rng(0)
@@ -63,7 +63,7 @@ def test_wide_matrices_and_conjugate_gradients(monkeypatch):
     L, R = factors(SHAPE, 2, count=1)
     tall = build().evaluate(L, R)
     wide = build(shape=SHAPE[::-1]).evaluate(R, L)
-    monkeypatch.setattr(biases, "MAX_FACTORED", 0)
+    monkeypatch.setattr(offsets, "MAX_FACTORED", 0)
     iterated = build()
     assert iterated._system.factor is None
     for value, f_L, f_R in ((wide.value, wide.f_R, wide.f_L), iterated.evaluate(L, R)):

@@ -20,7 +20,7 @@ cost.derivative(L, R, L, R)
 cost.polynomial([L, L], [R, R])
 kernels = [
     sweeps.evaluation(5, 0, False), sweeps.value(5, 0, False), sweeps.derivative(5, 0, False),
-    sweeps.polynomial(5, 2, 2, False), sweeps.product(20),
+    sweeps.polynomial(5, 2, 2, False), sweeps.product(20, valued=True),
     sorting._count, sorting._split, sorting._sort_buckets,
 ]
 print(sum(sum(kernel.stats.cache_misses.values()) for kernel in kernels))

@@ -9,17 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
 
 from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.completion import Completion
 from rankfold.costs.observed import Observed
+from rankfold.costs.offsets import OffsetSystem
 from rankfold.costs.shifted import with_offsets, without_offsets
-from rankfold.costs.start import SparseMatrix
 
 Floats = NDArray[np.float64]
-# Up to this many rows or columns the eliminated system is factored; beyond, conjugate gradients solve it.
-MAX_FACTORED = 4096
 
 
 class Biases(NamedTuple):
@@ -78,7 +75,7 @@ class Biased(Cost):
                 f"positive; got {mean}, {rows} and {cols}"
             )
         self.completion, self.shape = cost, cost.shape
-        self._system = _System(cost.observed, mean, rows, cols, by_counts)
+        self._system = OffsetSystem(cost.observed, mean, rows, cols, by_counts)
 
     def biases(self, L: Array, R: Array) -> Biases:
         """Return the best offsets for W = L Rᵀ."""
@@ -156,82 +153,3 @@ class Biased(Cost):
         """[A, b + μ, 1] and [B, 1, c], whose product is W with the offsets added."""
         b, c = np.split(beta[:-1], [self.shape[0]])
         return with_offsets(A, B, b + beta[-1], c, constant)
-
-
-class _System:
-    """The normal equations of the offsets β = (b, c, μ), with the larger of b and c eliminated."""
-
-    def __init__(self, observed: Observed, mean: float, rows: float, cols: float, by_counts: bool):
-        self.size = observed.size
-        sides = observed.by_row, observed.by_column
-        weights = [
-            np.array(side.data[:, 1], dtype=np.float64) if observed.weighted else np.ones(observed.size)
-            for side in sides
-        ]
-        self.pattern = SparseMatrix(observed, (weights[0], weights[1]))
-        ones = [np.ones((d, 1)) for d in observed.shape]
-        counts = self.sums(*ones)
-        scales = np.maximum(counts[:-1], 1.0) if by_counts else np.ones(sum(observed.shape))
-        self.ridges = np.append(scales * np.repeat([rows, cols], observed.shape), mean)
-        self._eliminate(observed, counts)
-        values = [side.data[:, 0] * w for side, w in zip(sides, weights, strict=True)]
-        data = SparseMatrix(observed, (values[0], values[1]))
-        by_row, by_col = (data @ ones[1])[:, 0], data.transposed_times(ones[0])[:, 0]
-        self.data_sums = np.concatenate([by_row, by_col, [by_row.sum()]])
-
-    def sums(self, A: Any, B: Any) -> Floats:
-        """Sums of the (weighted) entries of A Bᵀ on Ω: by row, by column and in all."""
-        A, B = A.astype(np.float64, copy=False), B.astype(np.float64, copy=False)
-        by_row = np.einsum("ik,ik->i", A, self.pattern @ B)
-        by_col = np.einsum("jk,jk->j", B, self.pattern.transposed_times(A))
-        return np.concatenate([by_row, by_col, [by_row.sum()]])
-
-    def offsets(self, A: Any, B: Any) -> Floats:
-        """The best β for W = A Bᵀ."""
-        return self.solve(self.data_sums - self.sums(A, B))
-
-    def penalty(self, beta: Floats) -> float:
-        """What the ridges charge for β."""
-        return float(self.ridges @ beta**2) / self.size
-
-    def _eliminate(self, observed: Observed, counts: Floats) -> None:
-        d1, d2 = observed.shape
-        side = observed.plain.by_row
-        weights = side.data[:, 1].astype(np.float64) if observed.weighted else np.ones(observed.size)
-        N = sparse.csr_array((weights, side.indices.astype(np.int64), side.indptr.astype(np.int64)), (d1, d2))
-        own = slice(0, d1), slice(d1, d1 + d2)
-        self.large, self.small = own if d1 >= d2 else own[::-1]
-        N = N if d1 >= d2 else N.T
-        diagonal = counts + self.ridges
-        self.D = diagonal[self.large]
-        self.F = sparse.csr_array(sparse.hstack([N, counts[self.large][:, None]]))
-        corner = counts[self.small][:, None]
-        self.K = sparse.block_array([
-            [sparse.diags_array(diagonal[self.small]), corner], [corner.T, diagonal[-1:][None]]
-        ])  # fmt: skip
-        if self.K.shape[0] <= MAX_FACTORED:
-            schur = self.K.toarray() - (self.F.T @ (self.F / self.D[:, None])).toarray()
-            self.factor = linalg.cho_factor(schur)
-        else:
-            self.factor = None
-
-    def solve(self, rhs: Floats) -> Floats:
-        """H⁻¹ times one right-hand side, or several as columns."""
-        D = self.D if rhs.ndim == 1 else self.D[:, None]
-        large, small = rhs[self.large], np.concatenate([rhs[self.small], rhs[-1:]])
-        small = self._solve_small(small - self.F.T @ (large / D))
-        result = np.empty_like(rhs)
-        result[self.large] = (large - self.F @ small) / D
-        result[self.small], result[-1] = small[:-1], small[-1]
-        return result
-
-    def _solve_small(self, rhs: Floats) -> Floats:
-        if self.factor is not None:
-            return np.asarray(linalg.cho_solve(self.factor, rhs))
-        schur = sparse.linalg.LinearOperator(
-            self.K.shape, lambda x: self.K @ x - self.F.T @ ((self.F @ x) / self.D), dtype=np.float64
-        )
-        jacobi = sparse.diags_array(1 / self.K.diagonal())
-        columns = rhs[:, None] if rhs.ndim == 1 else rhs
-        solutions = [sparse.linalg.cg(schur, b, rtol=1e-13, M=jacobi)[0] for b in columns.T]
-        return np.stack(solutions, axis=1).reshape(rhs.shape)

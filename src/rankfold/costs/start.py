@@ -43,7 +43,10 @@ class Operator(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SparseMatrix:
-    """Values at the positions of Ω, zero elsewhere; `values` gives them by row and by column."""
+    """Values at the positions of Ω, zero elsewhere.
+
+    `values` gives them by row and by column.
+    """
 
     observed: Observed
     values: tuple[Floats, Floats]
@@ -67,14 +70,30 @@ class SparseMatrix:
         return _product(self.observed.by_column, self.values[1], X)
 
 
-def _product(side: Side, values: Floats, X: Floats) -> Floats:
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """Ones at the positions of Ω, zero elsewhere."""
+
+    observed: Observed
+
+    def __matmul__(self, X: Floats) -> Floats:
+        """S X."""
+        return _product(self.observed.by_row, None, X)
+
+    def transposed_times(self, X: Floats) -> Floats:
+        """Sᵀ X."""
+        return _product(self.observed.by_column, None, X)
+
+
+def _product(side: Side, values: Floats | None, X: Floats) -> Floats:
     from rankfold.kernels import sweeps
 
-    X = np.ascontiguousarray(X, dtype=values.dtype)
-    Y = np.empty((side.lines, X.shape[1]), X.dtype)
-    kernel = sweeps.product(X.shape[1])
-    work = X.shape[1] * values.size
-    sweep(kernel, work, (replace(side, data=values[:, None]), (X, Y)))
+    dtype = np.float64 if values is None else values.dtype
+    X = np.ascontiguousarray(X, dtype=dtype)
+    Y = np.empty((side.lines, X.shape[1]), dtype)
+    kernel = sweeps.product(X.shape[1], valued=values is not None)
+    side = side if values is None else replace(side, data=values[:, None])
+    sweep(kernel, X.size * side.indices.size / len(X), (side, (X, Y)))
     return Y
 
 

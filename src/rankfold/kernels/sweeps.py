@@ -233,8 +233,11 @@ def polynomial(rank: int, terms1: int, terms2: int, weighted: bool) -> Any:
 
 
 @functools.cache
-def product(width: int) -> Any:
-    """Kernel for Y = S X with S the values on Ω (or Sᵀ X: the other side) and X of `width` columns."""
+def product(width: int, valued: bool = True) -> Any:
+    """Kernel for Y = S X with S the values on Ω (or Sᵀ X: the other side) and X of `width` columns.
+
+    Without values S is the pattern of Ω, and `data` is not looked at.
+    """
     ahead = _ahead(width)
 
     def kernel(counter, stripe, bounds, indptr, indices, data, X, Y):  # type: ignore[no-untyped-def]
@@ -248,7 +251,7 @@ def product(width: int) -> Any:
                 y = y if stripe else zero(y)
                 for p in range(indptr[i], indptr[i + ONE]):
                     prefetch(X, np.uint64(indices[min(p + ahead, last)]), width)
-                    y = axpy(data[p], load(X, np.uint64(indices[p]), width), y)
+                    y = axpy(data[p] if valued else 1.0, load(X, np.uint64(indices[p]), width), y)
                 store(Y, i, y)
 
     return _compile(kernel)
