@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from rankfold.driver import minimize
     from rankfold.estimators.completion import MatrixCompletion
+    from rankfold.files import ModelFileError, load, save
     from rankfold.geometry import Embedded, FullRank, Geometry, Polar, SubspaceProjection
     from rankfold.problem import Problem
     from rankfold.rank import RankPath, choose_rank
@@ -59,6 +60,7 @@ _HOMES = {
     ),
     "driver": ("minimize",),
     "estimators.completion": ("MatrixCompletion",),
+    "files": ("ModelFileError", "load", "save"),
     "geometry": ("Embedded", "FullRank", "Geometry", "Polar", "SubspaceProjection"),
     "problem": ("Problem",),
     "rank": ("RankPath", "choose_rank"),
@@ -90,6 +92,7 @@ __all__ = [
     "GradientDescent",
     "Loss",
     "MatrixCompletion",
+    "ModelFileError",
     "Nuclear",
     "Pairs",
     "Polar",
@@ -109,7 +112,9 @@ __all__ = [
     "check_retraction",
     "choose_rank",
     "data",
+    "load",
     "minimize",
+    "save",
     "stopping",
 ]
 

@@ -97,7 +97,7 @@ class Packer:
             return self._record(value, where)
         if type(value) in _PLAIN:
             return value
-        raise TypeError(f"{where} is a {_name(type(value))}, which a checkpoint cannot hold")
+        raise TypeError(f"{where} is a {_name(type(value))}, which a file cannot hold")
 
     def _record(self, value: Any, where: str) -> dict[str, Any]:
         name = _name(type(value))
@@ -112,7 +112,7 @@ class Packer:
     def _keep(self, array: NDArray[Any], owner: Any, where: str) -> str:
         """Store `array` once, however often its `owner` occurs, and return its name."""
         if array.dtype.hasobject:
-            raise TypeError(f"{where} is an array of Python objects, which a checkpoint cannot hold")
+            raise TypeError(f"{where} is an array of Python objects, which a file cannot hold")
         if id(owner) not in self._kept:
             name = f"array{len(self._kept)}"
             self.arrays[name] = _compact(array)
@@ -131,11 +131,11 @@ def _compact(array: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Unpacker:
-    """Puts together what a `Packer` took apart; states come back at home in `problem`."""
+    """Puts together what a `Packer` took apart; `Here` objects come back at home in `problem`."""
 
     classes: Classes
     arrays: Mapping[str, NDArray[Any]]
-    problem: Problem
+    problem: Problem | None = None
 
     def unpack(self, tree: Any) -> Any:
         """Return the value of `tree`."""
@@ -159,6 +159,8 @@ class Unpacker:
         raise ValueError(f"no value has the form {tree!r}")
 
     def _here(self, x: Any, known: list[str]) -> Here:
+        if self.problem is None:
+            raise ValueError("it holds a point of a problem, and no problem is given")
         point = self.unpack(x)
         # A method of changing rank may stand at a lower rank than the problem's.
         rank = int(self.problem.geometry.factors(point)[0].shape[1])

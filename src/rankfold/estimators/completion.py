@@ -20,6 +20,7 @@ from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
 from rankfold.driver import Callback
 from rankfold.estimators.entries import completion_of, training_triples
+from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import Geometries, fit_problem, problem_of
 from rankfold.estimators.inputs import SIDES, Lookup, pair_columns
 from rankfold.estimators.offsets import copied, predictions
@@ -95,6 +96,8 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         Held-out errors by rank, and pairs (λ, held-out loss), where these were chosen; else None.
     observed_ : (indptr, indices)
         The positions that the model was fitted to, by row.
+    data_fingerprint_ : str
+        Equal for equal data, in whatever order.
 
     Examples
     --------
@@ -171,11 +174,15 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         data = training_triples(X, y)
         validate_data(self, np.empty((0, 2)) if data is X else X, skip_check_array=True)
         plain = completion_of(data, sample_weight, self.loss, self.dtype)
+        side = plain.observed.by_row
+        self.data_fingerprint_ = fingerprint(
+            data.row_labels, data.col_labels, side.indptr, side.indices, side.data
+        )
         warm = _Warm.of(self) if self.warm_start and hasattr(self, "factors_") else None
         self.row_labels_, self.col_labels_, self.shape_ = data.row_labels, data.col_labels, plain.shape
         with threadpool_limits(1, user_api="blas"):  # as in `minimize`, and between its calls
             self._fit(plain, warm, callback=callback, checkpoint=checkpoint, resume=resume)
-        self.observed_ = Pattern.of(plain.observed.by_row)
+        self.observed_ = Pattern.of(side)
         return self
 
     def predict(self, X: Any) -> Any:
