@@ -234,3 +234,21 @@ def test_a_file_is_replaced_only_by_a_complete_one(tmp_path):
         write_triples(path, labels)
     assert path.read_text() == "precious"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_integer_labels_far_apart_and_close_are_numbered_alike():
+    for far in (9, 10**6, 10**12):
+        back = read_triples(io.BytesIO(f"{far},-3,1\n7,5,2\n{far},5,3\n".encode()))
+        assert back.row_labels.tolist() == [7, far]
+        assert back.col_labels.tolist() == [-3, 5]
+        assert back.rows.tolist() == [1, 0, 1]
+        assert back.cols.tolist() == [0, 1, 1]
+
+
+def test_integers_that_turn_out_to_be_text(monkeypatch):
+    monkeypatch.setattr(text_module, "BLOCK", 8)
+    back = read_triples(io.BytesIO(b"10,1,1\n9,1,2\n7,x,3\n10,1,4\n"))
+    assert back.row_labels.tolist() == [7, 9, 10]
+    assert back.col_labels.tolist() == ["1", "x"]
+    assert back.rows.tolist() == [2, 1, 0, 2]
+    assert back.cols.tolist() == [0, 0, 1, 0]

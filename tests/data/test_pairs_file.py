@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from rankfold.data import pairs as module
 from rankfold.data.pairs import Side, read_pairs
 
 WHO = Side(3, np.array(["ann", "bob", "eve, 2nd"]))
@@ -96,14 +95,11 @@ def test_other_formats_and_columns_are_refused(tmp_path):
         read("who,film\nann,Heat\n", columns=("who", "x"))
 
 
-@given(
-    st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Z"]), min_size=1), min_size=1)
-)
+LABELS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Z"]), min_size=1)
+
+
+@given(st.lists(LABELS, min_size=1))
 def test_positions_are_those_of_a_dictionary(names):
     labels = np.unique(names[::2])
     expected = [labels.tolist().index(name) if name in labels.tolist() else -1 for name in names]
     assert Side(len(labels), labels).positions(pa.array(names)).tolist() == expected
-
-
-def test_module_is_exported():
-    assert module.read_pairs is read_pairs

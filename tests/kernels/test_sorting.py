@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from rankfold.kernels import sorting
 from rankfold.kernels.sorting import sort
 
 
@@ -28,3 +29,16 @@ def test_many_entries_on_several_threads(threads, monkeypatch):
     positions = np.arange(keys.size)
     _, others, _ = sort(keys, positions, np.zeros(keys.size), 10**6, np.uint32)
     assert_array_equal(others, np.argsort(keys, kind="stable"))
+
+
+@pytest.mark.parametrize("size", [1, 3, 700, 10**5])
+@pytest.mark.parametrize("skewed", [False, True])
+def test_several_rounds_sort_as_one(size, skewed, monkeypatch):
+    rng = np.random.default_rng(0)
+    keys = rng.integers(0, size, 5000) // (1 + skewed * rng.integers(0, 50, 5000))
+    positions = np.arange(keys.size)
+    once = sort(keys, positions, np.zeros(keys.size), size, np.uint32)
+    monkeypatch.setattr(sorting, "ROUND_ENTRIES", 100)
+    for one, several in zip(once, sort(keys, positions, np.zeros(keys.size), size, np.uint32), strict=True):
+        assert_array_equal(one, several)
+    assert_array_equal(once[1], np.argsort(keys, kind="stable"))

@@ -17,6 +17,7 @@ from rankfold.costs.observed import Duplicates, Observed, sweep
 # A step-size from this many entries is right to about 1/√entries: for CG as good as the exact one.
 SAMPLED_ENTRIES = 200_000
 MAX_SAMPLING = 8  # beyond it, laying out the factors costs more than the pass
+BLOCK = 1 << 18  # entries whose losses are held at a time
 
 
 class Completion(Cost):
@@ -250,9 +251,14 @@ class Completion(Cost):
     @cached_property
     def value_at_zero(self) -> float:
         """Value at W = 0: for the square loss, the (weighted) mean square of the data."""
-        data = self.observed.by_row.data.astype(np.float64)
-        losses, _, _ = self.loss(np.zeros(len(data)), data[:, 0])
-        return float(np.mean(losses * data[:, 1] if self.observed.weighted else losses))
+        data, total = self.observed.by_row.data, 0.0
+        for first in range(
+            0, len(data), BLOCK
+        ):  # a loss of all entries at once would take more than the data
+            part = data[first : first + BLOCK].astype(np.float64)
+            losses, _, _ = self.loss(np.zeros(len(part)), part[:, 0])
+            total += float(np.sum(losses * part[:, 1] if self.observed.weighted else losses))
+        return total / len(data)
 
     def _factors(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> list[NDArray[Any]]:
         """Factors as NumPy arrays, checked against the shape of W."""

@@ -7,7 +7,7 @@ labels, positions, or values. Memory stays near the size of the result however l
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -108,11 +108,49 @@ class IndexColumn:
         return self.positions.finish(), size, None
 
 
+class IntegerLabels:
+    """Integers as they come; where they are close together, a table numbers them faster than a dictionary."""
+
+    def __init__(self) -> None:
+        self.values = GrowingArray(np.int32)
+        self.least, self.largest = 0, -1
+
+    def append(self, part: NDArray[np.integer]) -> None:
+        """Add labels at the end."""
+        if not part.size:
+            return
+        bounds = int(part.min()), int(part.max())
+        first = not self.values.count
+        self.least = bounds[0] if first else min(self.least, bounds[0])
+        self.largest = bounds[1] if first else max(self.largest, bounds[1])
+        limits = np.iinfo(self.values.array.dtype)
+        if not limits.min <= self.least <= self.largest <= limits.max:
+            self.values.array = self.values.array.astype(np.int64)
+        self.values.append(part)
+
+    @property
+    def close(self) -> bool:
+        """Whether a table from the least to the largest is not much larger than the labels themselves."""
+        return self.largest - self.least < max(MERGE, self.values.count)
+
+    def finish(self) -> tuple[NDArray[np.integer], Labels]:
+        """Return the number of each entry's label, and the labels, which are close."""
+        values = self.values.finish()
+        found = np.zeros(self.largest - self.least + 1, dtype=bool)
+        for part in _parts(values):
+            found[part - self.least] = True
+        number = np.cumsum(found, dtype=np.int32) - np.int32(1)
+        for part in _parts(values):
+            part[:] = number[part - self.least]
+        return values, np.flatnonzero(found) + self.least
+
+
 class LabelColumn:
     """Labels, numbered in sorted order, so that the result does not depend on the order of the lines."""
 
     def __init__(self, text: bool) -> None:
         self.text = text  # from a text file: trim blanks, and take integers where all labels are integers
+        self.integers: IntegerLabels | None = IntegerLabels()  # all labels, as long as all are plain integers
         self.codes = GrowingArray(np.int32)  # places in `labels`
         self.labels: Any = None  # all labels of `codes`, in order of appearance
         self.pending: list[Any] = []  # batches whose labels are not in `labels` yet
@@ -123,6 +161,13 @@ class LabelColumn:
         import pyarrow as pa
         import pyarrow.compute as pc
 
+        if self.integers is not None and pa.types.is_integer(batch.type):
+            if batch.null_count:
+                nulls = batch.is_null().to_numpy(zero_copy_only=False)
+                _refuse(self.integers.values.count, nulls, "is empty")
+            self.integers.append(batch.cast("int64").to_numpy())
+            return
+        self._become_dictionary()
         if not pa.types.is_dictionary(batch.type):
             batch = batch.dictionary_encode()
         if self.text and not pa.types.is_integer(batch.dictionary.type):
@@ -135,6 +180,17 @@ class LabelColumn:
         if not pa.types.is_integer(batch.dictionary.type) and pc.index(batch.dictionary, "").as_py() >= 0:
             labels = batch.dictionary.to_numpy(zero_copy_only=False)
             _refuse(before, labels[batch.indices.to_numpy()] == "", "is empty")
+        self._add_dictionary(batch)
+
+    def _become_dictionary(self) -> None:
+        import pyarrow as pa
+
+        if self.integers is not None:
+            values, self.integers = self.integers.values.finish(), None
+            for part in _parts(values):
+                self._add_dictionary(pa.array(part, pa.int64()).dictionary_encode())
+
+    def _add_dictionary(self, batch: Any) -> None:
         self.pending.append(batch)
         # as many new labels as known ones: merging costs a constant per label in all
         if sum(len(part.dictionary) for part in self.pending) > max(MERGE, len(self.labels or ())):
@@ -161,20 +217,28 @@ class LabelColumn:
 
     def finish(self) -> tuple[NDArray[np.integer], int, Labels]:
         """Return the number of each entry's label, how many labels there are, and the labels."""
+        if self.integers is not None and self.integers.close:
+            codes, labels = self.integers.finish()
+            return codes, len(labels), labels
+        self._become_dictionary()
         if self.pending:
             self._merge()
         codes = self.codes.finish()
-        parts = [codes[start : start + MERGE] for start in range(0, len(codes), MERGE)]  # indexing copies
         found = np.zeros(len(self.labels), dtype=bool)  # categories of a data frame may have no entry
-        for part in parts:
+        for part in _parts(codes):
             found[part] = True
         # trimmed labels may occur twice
         labels, numbers = np.unique(_label_array(self.labels, self.strings)[found], return_inverse=True)
         number = np.zeros(len(found), dtype=np.int32)
         number[found] = numbers
-        for part in parts:
+        for part in _parts(codes):
             part[:] = number[part]
         return codes, len(labels), labels
+
+
+def _parts(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Yield views of a long array, as indexing with all of it would copy it."""
+    return (array[start : start + MERGE] for start in range(0, len(array), MERGE))
 
 
 Gather = tuple[LabelColumn | IndexColumn, LabelColumn | IndexColumn, ValueColumn]

@@ -83,6 +83,8 @@ def read_triples(
     >>> triples.rows.tolist(), triples.cols.tolist(), triples.values.tolist()
     ([1, 0, 0], [0, 1, 0], [4.0, 5.0, 3.0])
     """
+    import pyarrow
+
     kind, name = format_of(file, format), name_of(file)
     if len(columns) != 3:
         raise ValueError(f"columns must name three columns (row, column, value), got {columns!r}")
@@ -98,7 +100,9 @@ def read_triples(
             read_parquet(stream, name, columns, gather)
         else:
             read_text(stream, name, columns, "\t" if kind == "tsv" else delimiter, header, gather)
-    return _assemble(gather, name)
+    triples = _assemble(gather, name)
+    pyarrow.default_memory_pool().release_unused()  # what it keeps for itself is not small
+    return triples
 
 
 def _gather(kind: str, indices: bool, shape: tuple[int, int] | None) -> Gather:

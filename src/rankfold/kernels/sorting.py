@@ -1,9 +1,11 @@
 """Putting triples in order: a stable counting sort in two parallel steps, each friendly to the cache.
 
 Step one splits the entries into at most `BUCKETS` ranges of keys; step two sorts each range by itself, small
-enough to stay in cache. Sorting by row, then by column, then by row again leaves both orders completely
-sorted, so that nothing depends on the order in which the triples came (but for ties, which `settle_ties`
-orders by value).
+enough to stay in cache. Many entries take several rounds of both, each for a part of the ranges: what step
+one writes is as large as the entries of one round.
+
+Sorting by row, then by column, then by row again leaves both orders completely sorted, so that nothing
+depends on the order in which the triples came (but for ties, which `settle_ties` orders by value).
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from rankfold.kernels.registers import take_next
 
 BUCKETS = 512
 PIECES = 32  # of the input, each split by one thread
+ROUNDS, ROUND_ENTRIES = 4, 1 << 18  # at most so many rounds, of at least so many entries
 
 UInts = NDArray[np.unsignedinteger[Any]]
 
@@ -34,7 +37,7 @@ def _count(counter, edges, keys, shift, counts):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _split(counter, edges, keys, others, data, shift, heads, keys_out, others_out, data_out):  # type: ignore[no-untyped-def]
+def _split(counter, edges, keys, others, data, shift, heads, buckets, base, keys_out, others_out, data_out):  # type: ignore[no-untyped-def]
     while True:
         c = take_next(counter)
         if c >= edges.size - 1:
@@ -42,33 +45,36 @@ def _split(counter, edges, keys, others, data, shift, heads, keys_out, others_ou
         head = heads[c]
         for p in range(edges[c], edges[c + 1]):
             bucket = np.uint64(keys[p]) >> shift
-            q = head[bucket]
-            head[bucket] = q + np.uint64(1)
+            if bucket < buckets[0] or bucket >= buckets[1]:
+                continue  # of another round
+            q = head[bucket] - base
+            head[bucket] += np.uint64(1)
             keys_out[q] = keys[p]
             others_out[q] = others[p]
             data_out[q] = data[p]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _sort_buckets(counter, edges, keys, others, data, shift, indptr, others_out, data_out):  # type: ignore[no-untyped-def]
+def _sort_buckets(counter, starts, buckets, keys, others, data, shift, indptr, others_out, data_out):  # type: ignore[no-untyped-def]
     width = 1 << np.int64(shift)
     head = np.empty(width, np.uint64)
+    base = starts[buckets[0]]
     while True:
-        b = take_next(counter)
-        if b >= edges.size - 1:
+        b = take_next(counter) + np.int64(buckets[0])
+        if b >= np.int64(buckets[1]):
             break
         first = np.uint64(b) << shift
         size = min(width, indptr.size - 1 - np.int64(first))
         head[:] = 0
-        for p in range(edges[b], edges[b + 1]):
+        for p in range(starts[b] - base, starts[b + 1] - base):
             head[np.uint64(keys[p]) - first] += np.uint64(1)
-        start = edges[b]
+        start = starts[b]
         for k in range(size):
             count = head[k]
             head[k] = start
             start += count
             indptr[np.int64(first) + k + 1] = start
-        for p in range(edges[b], edges[b + 1]):
+        for p in range(starts[b] - base, starts[b + 1] - base):
             key = np.uint64(keys[p]) - first
             q = head[key]
             head[key] = q + np.uint64(1)
@@ -89,13 +95,26 @@ def sort(keys: Any, others: Any, data: Any, size: int, index: Any) -> tuple[NDAr
     run(_count, PIECES, n, (edges, keys, shift, counts))
     ends = np.cumsum(counts.T.ravel(), dtype=np.uint64)
     heads = (ends - counts.T.ravel()).reshape(buckets, PIECES).T.copy()
-    split = np.empty(n, index), np.empty(n, index), np.empty(n, data.dtype)
-    run(_split, PIECES, n, (edges, keys, others, data, shift, heads, *split))
     starts = np.concatenate([np.zeros(1, np.uint64), ends[PIECES - 1 :: PIECES]])
     indptr = np.zeros(size + 1, np.uint64)
     others_out, data_out = np.empty(n, index), np.empty(n, data.dtype)
-    run(_sort_buckets, buckets, n, (starts, *split, shift, indptr, others_out, data_out))
+    for part in _rounds(starts):
+        base, end = starts[part]
+        m = int(end - base)
+        split = np.empty(m, index), np.empty(m, index), np.empty(m, data.dtype)
+        run(_split, PIECES, n, (edges, keys, others, data, shift, heads, part, base, *split))
+        run(_sort_buckets, int(part[1] - part[0]), m,
+            (starts, part, *split, shift, indptr, others_out, data_out))  # fmt: skip
     return indptr, others_out, data_out
+
+
+def _rounds(starts: NDArray[np.uint64]) -> list[NDArray[np.uint64]]:
+    """Return the first and the last bucket (not included) of each round, of about as many entries each."""
+    n = int(starts[-1])
+    count = max(1, min(ROUNDS, n // ROUND_ENTRIES))
+    cuts = np.searchsorted(starts, np.linspace(0, n, count + 1)[1:-1])
+    ends = np.unique(np.concatenate([[0], cuts, [starts.size - 1]])).astype(np.uint64)
+    return [ends[k : k + 2].copy() for k in range(ends.size - 1)]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
