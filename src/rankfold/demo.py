@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import rankfold as rf
+
+if TYPE_CHECKING:
+    from rankfold.report import Report
 
 Floats = NDArray[np.float64]
 
@@ -25,6 +28,7 @@ class Demo:
     picture: Floats
     known: NDArray[np.bool_]
     completed: Floats
+    factors: tuple[Floats, Floats]
     result: rf.Result
     seconds: float
 
@@ -53,7 +57,7 @@ def run(seed: int = 0) -> Demo:
     result = rf.minimize(problem, max_iterations=40, tolerance=0, stop=rf.stopping.RelativeChange(1e-3))
     L, R = problem.geometry.factors(result.x)
     completed = np.clip(L @ R.T + centre, 0, 255)
-    return Demo(picture, known, completed, result, perf_counter() - began)
+    return Demo(picture, known, completed, (L, R), result, perf_counter() - began)
 
 
 def plot(demo: Demo, path: str | Path) -> None:
@@ -80,6 +84,33 @@ def plot(demo: Demo, path: str | Path) -> None:
     ax.set(xlabel="iteration", ylabel="error on known pixels (grey levels)", title="how the fit went")
     ax.grid(alpha=0.3)
     figure.savefig(path, dpi=110)
+
+
+def report_of(demo: Demo, source: str, command: str) -> Report:
+    """Return what the report shows: the known pixels, the fit, and the errors on the unknown ones."""
+    from rankfold.report import DataSummary, Report, singular_values
+
+    rows, cols = np.nonzero(demo.known)
+    unknown = ~demo.known
+    return Report(
+        data=DataSummary.of(rows, cols, demo.picture[demo.known], demo.picture.shape, source),
+        rank=RANK,
+        trace=demo.result.trace,
+        seconds=demo.seconds,
+        singular_values=singular_values(*demo.factors),
+        residuals=(demo.picture - demo.completed)[unknown],
+        errors=demo.errors,
+        held_out=int(unknown.sum()),
+        settings={"rank": f"{RANK}", "known pixels": f"{KNOWN:.0%}", "stopped": demo.result.stop_reason},
+        command=command,
+    )
+
+
+def write_known(demo: Demo, path: str | Path) -> None:
+    """Write the known pixels as a CSV of row, column and value, to try the other commands on."""
+    rows, cols = np.nonzero(demo.known)
+    values = demo.picture[demo.known].round(1)
+    rf.data.write_triples(path, rf.data.Triples(rows, cols, values, demo.picture.shape))
 
 
 def _photograph() -> Floats:

@@ -54,6 +54,7 @@ def report(**changes):
         data=DataSummary.of(rows, cols, values, (31, 20), "ratings.csv"),
         rank=2,
         trace=Trace([Row(0, 4.0, 1.0, 0.0), Row(1, 1.0, 0.5, 0.1), Row(2, 0.01, 0.1, 0.2)]),
+        seconds=0.5,
         singular_values=np.array([3.0, 1.0]),
         residuals=values,
         errors={"the mean": 1.0, "biases alone": 0.8, "rankfold": 0.6},

@@ -252,9 +252,7 @@ class Completion(Cost):
     def value_at_zero(self) -> float:
         """Value at W = 0: for the square loss, the (weighted) mean square of the data."""
         data, total = self.observed.by_row.data, 0.0
-        for first in range(
-            0, len(data), BLOCK
-        ):  # a loss of all entries at once would take more than the data
+        for first in range(0, len(data), BLOCK):  # losses of all entries at once would outgrow the data
             part = data[first : first + BLOCK].astype(np.float64)
             losses, _, _ = self.loss(np.zeros(len(part)), part[:, 0])
             total += float(np.sum(losses * part[:, 1] if self.observed.weighted else losses))

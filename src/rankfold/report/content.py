@@ -78,6 +78,8 @@ class Report:
         Of the fit.
     trace
         How the fit went.
+    seconds
+        How long it took, with all that was chosen before the first iteration of the trace.
     singular_values
         Of the fitted matrix, without offsets.
     residuals
@@ -91,12 +93,13 @@ class Report:
     command
         What to type to get the same report.
     ranks
-        (rank, held-out error) of every rank tried, where the rank was chosen.
+        (rank, held-out loss) of every rank tried, where the rank was chosen.
     """
 
     data: DataSummary
     rank: int
     trace: Trace
+    seconds: float
     singular_values: Floats
     residuals: Floats
     errors: dict[str, float]

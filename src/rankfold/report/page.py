@@ -55,11 +55,10 @@ def render(report: Report) -> str:
 
 def _cards(report: Report) -> str:
     d1, d2 = report.data.shape
-    last = report.trace[-1]
     cards = [
         ("matrix", f"{d1:,} × {d2:,}"),
         ("known entries", f"{report.data.entries:,} ({percent(report.data.density)})"),
-        ("fit", f"{last.iteration} iterations, {last.seconds:.3g} s"),
+        ("fit", f"{report.trace[-1].iteration} iterations, {report.seconds:.2g} s"),
     ]
     if report.errors:
         cards.insert(0, ("held-out error (RMSE)", f"{[*report.errors.values()][-1]:.4g}"))
@@ -88,7 +87,7 @@ def _rank_path(report: Report) -> str:
         return ""
     ranks, errors = zip(*report.ranks, strict=True)
     drawn = charts.line(ranks, errors, "rank", "error", mark=ranks.index(report.rank))
-    return _figure(drawn, f"Error on entries held out to choose the rank; {report.rank} was chosen")
+    return _figure(drawn, f"Mean loss of entries held out to choose the rank; {report.rank} was chosen")
 
 
 def _data(data: DataSummary) -> str:

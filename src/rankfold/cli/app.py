@@ -1,0 +1,53 @@
+"""All commands, in the order in which `--help` lists them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rankfold.cli import complete, models, predict, show
+from rankfold.cli.console import guarded
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from rankfold import __version__
+
+        typer.echo(f"rankfold {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Fill in matrices of which few entries are known, and more with low-rank matrices.
+
+    From a CSV to predictions, a plot and a report:
+
+      rankfold complete ratings.csv -o model.rankfold --holdout 0.1 --report report.html --plot fit.png
+
+      rankfold predict model.rankfold pairs.csv -o predictions.csv
+    """
+
+
+for command in (
+    complete.complete,
+    predict.predict,
+    predict.recommend,
+    models.info,
+    models.export,
+    show.bench,
+    show.demo,
+    show.reproduce,
+):
+    app.command()(guarded(command))

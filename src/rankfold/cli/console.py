@@ -1,0 +1,123 @@
+"""What commands share: errors without tracebacks, notes on standard error, results for people or machines."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn, ParamSpec, TypeVar
+
+import typer
+
+FAILED, INTERRUPTED = 1, 130  # exit codes; 0 is success, 2 a wrong use of the command line
+EXTRAS = {"matplotlib": "plot", "torch": "torch"}
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def note(text: str) -> None:
+    """Say something to the person, on standard error: standard output is for results."""
+    typer.echo(text, err=True)
+
+
+def fail(text: str, code: int = FAILED) -> NoReturn:
+    """End the command with a message."""
+    note(f"rankfold: {text}")
+    raise typer.Exit(code)
+
+
+def guarded(command: Callable[P, T]) -> Callable[P, T]:
+    """Turn errors that a user can do something about into one line and an exit code.
+
+    With RANKFOLD_DEBUG set, the traceback is shown instead.
+    """
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            with _warnings_as_notes():
+                return command(*args, **kwargs)
+        except (typer.Exit, typer.Abort, typer.BadParameter):  # said already, or said by typer
+            raise
+        except KeyboardInterrupt:
+            fail("interrupted", INTERRUPTED)
+        except BrokenPipeError:  # whoever read our output has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(FAILED) from None
+        except Exception as error:
+            if os.environ.get("RANKFOLD_DEBUG"):
+                raise
+            fail(explained(error))
+
+    return wrapped
+
+
+def explained(error: Exception) -> str:
+    """Return what an error says, with the remedy where it does not name one itself."""
+    if isinstance(error, ModuleNotFoundError):
+        extra = EXTRAS.get(error.name or "", "")
+        return f"this needs {error.name}: pip install {f'rankfold[{extra}]' if extra else error.name}"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {error.strerror or error}"
+    if isinstance(error, ValueError | OSError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "out of memory: a lower rank needs less"
+    return f"{type(error).__name__}: {error}\nThis is a defect of rankfold; RANKFOLD_DEBUG=1 shows where."
+
+
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        note(f"rankfold: warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = show
+        yield
+
+
+def check_writable(path: Path | str | None) -> None:
+    """Refuse an output that cannot be written now, before work is done for it."""
+    if path is None or str(path) == "-":
+        return
+    folder = Path(path).absolute().parent
+    if not folder.is_dir():
+        raise ValueError(f"{path}: there is no folder {folder}: make it first")
+    if Path(path).is_dir():
+        raise ValueError(f"{path} is a folder: name a file")
+    if not os.access(path if Path(path).exists() else folder, os.W_OK):
+        raise ValueError(f"{path}: may not be written: choose another place")
+
+
+def print_json(content: Mapping[str, Any]) -> None:
+    """Print a result for machines: one JSON object."""
+    typer.echo(json.dumps(content, indent=1, ensure_ascii=False, default=_plain))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
+    """Print a small table for people; all columns but the first to the right."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left")
+    for k, column in enumerate(columns):
+        table.add_column(column, justify="left" if k == 0 else "right")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console().print(table)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")

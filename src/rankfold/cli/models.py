@@ -1,0 +1,157 @@
+"""Commands about model files: info and export; and loading them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rankfold.cli.console import check_writable, print_json, print_table
+from rankfold.cli.options import Json, ModelFile
+
+
+def load_completion(path: Path) -> Any:
+    """Load a model that `complete` wrote."""
+    import rankfold as rf
+
+    model = rf.load(path)
+    if not isinstance(model, rf.MatrixCompletion):
+        raise ValueError(
+            f"{path} holds a {type(model).__name__}: this command needs a model of `rankfold complete`"
+        )
+    return model
+
+
+def row_label(model: Any, text: str) -> Any:
+    """Return the row label that `text` stands for, or say which known ones are spelled like it."""
+    from difflib import get_close_matches
+
+    labels = model.row_labels_
+    if labels is None or labels.dtype.kind in "iu":
+        with suppress(ValueError):
+            if (int(text) in labels) if labels is not None else (0 <= int(text) < model.shape_[0]):
+                return int(text)
+    elif text in labels:
+        return text
+    if labels is None:
+        raise ValueError(f"there is no row {text!r}: the model has rows 0 to {model.shape_[0] - 1}")
+    near = get_close_matches(text, map(str, labels.tolist()), n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"one of its rows is {labels[0]!s}"
+    raise ValueError(f"the model does not know the row {text!r}: {hint}")
+
+
+def info(model: ModelFile, json: Json = False) -> None:
+    """Say what a model file holds.
+
+    Example: rankfold info model.rankfold
+    """
+    import rankfold as rf
+
+    fitted = rf.load(model)
+    told = _facts(fitted)
+    if json:
+        print_json({"file": model, **told})
+    else:
+        rows = [(name.replace("_", " "), _text(value)) for name, value in told.items()]
+        print_table(("", str(model)), rows)
+
+
+FACTS = ("shape_", "rank_", "regularization_", "n_iter_", "converged_", "stop_reason_", "n_features_in_")
+
+
+def _facts(model: Any) -> dict[str, Any]:
+    facts: dict[str, Any] = {"model": type(model).__name__}
+    facts |= {name.rstrip("_"): getattr(model, name) for name in FACTS if hasattr(model, name)}
+    if hasattr(model, "observed_"):
+        facts["entries"] = len(model.observed_.indices)
+    if hasattr(model, "biases_"):
+        facts["mean"] = float(model.biases_[0])
+    for side in ("row", "col"):
+        labels = getattr(model, f"{side}_labels_", None)
+        if labels is not None:
+            facts[f"{side}_labels"] = [_plain(label) for label in labels[:3]]
+    shown = {
+        name: value for name, value in model.get_params().items() if isinstance(value, str | float | int)
+    }
+    return facts | {"settings": shown}
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return "\n".join(f"{name}={part!r}" for name, part in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) + ", ..."
+    if isinstance(value, tuple):
+        return " × ".join(f"{part:,}" for part in value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def export(
+    model: ModelFile,
+    format: Annotated[
+        str | None, typer.Option(help="parquet, npz or csv; by default what OUTPUT's name says.")
+    ] = None,
+    output: Annotated[str, typer.Option("--output", "-o", help="- for standard output.")] = "-",
+) -> None:
+    """Write the factors of a model for other programs.
+
+    csv and parquet hold a line for each row and column of the matrix: side, label, offset, factor_1, ... An
+    entry is predicted by the offsets of its row and of its column plus the product of their factors. (For a
+    logistic or Poisson loss, that is the logit or the logarithm.) npz holds arrays: L, R, mean, row_offsets,
+    col_offsets, row_labels, col_labels.
+
+    Example: rankfold export model.rankfold --format csv -o factors.csv
+    """
+    from rankfold.data.files import format_of
+    from rankfold.data.streams import writing
+
+    check_writable(output)
+    fitted = load_completion(model)
+    kind = format or format_of(output, None)
+    if kind not in ("parquet", "npz", "csv"):
+        raise typer.BadParameter(f"--format is parquet, npz or csv, not {kind!r}")
+    with writing(output) as stream:
+        if kind == "npz":
+            _export_npz(fitted, stream)
+        else:
+            _export_table(fitted, stream, kind)
+
+
+def _export_npz(model: Any, stream: Any) -> None:
+    import io
+
+    import numpy as np
+
+    (L, R), (mean, rows, cols) = model.factors_, model.biases_
+    labels = {"row_labels": model.row_labels_, "col_labels": model.col_labels_}
+    known = {name: part for name, part in labels.items() if part is not None}
+    buffer = io.BytesIO()  # an archive is written with seeks, which standard output has not
+    np.savez(buffer, L=L, R=R, mean=mean, row_offsets=rows, col_offsets=cols, **known)
+    stream.write(buffer.getbuffer())
+
+
+def _export_table(model: Any, stream: Any, kind: str) -> None:
+    import numpy as np
+    import pyarrow as pa
+
+    from rankfold.data.parquet import write_parquet
+    from rankfold.data.text import write_text
+
+    mean, rows, cols = model.biases_
+    sides = ("row", model.row_labels_, mean + rows), ("column", model.col_labels_, cols)
+    batches = []
+    for (side, labels, offsets), factor in zip(sides, model.factors_, strict=True):
+        names = np.arange(len(factor)) if labels is None else labels
+        columns = {"side": [side] * len(factor), "label": [str(name) for name in names], "offset": offsets}
+        columns |= {f"factor_{k + 1}": factor[:, k] for k in range(factor.shape[1])}
+        batches.append(pa.RecordBatch.from_pydict(columns))
+    if kind == "parquet":
+        write_parquet(stream, batches[0].schema, batches)
+    else:
+        write_text(stream, batches[0].schema, batches, ",")

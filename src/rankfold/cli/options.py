@@ -1,0 +1,36 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Seed = Annotated[int, typer.Option(help="Of every random choice: the same seed, the same result.")]
+Delimiter = Annotated[
+    str | None, typer.Option(help="What separates the fields of a text file; found out by default.")
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header", help="Whether the first line names the columns; found out by default."
+    ),
+]
+RowColumn = Annotated[
+    str, typer.Option("--row", help="Column of the file with the row label: name or position.")
+]
+ColColumn = Annotated[str, typer.Option("--col", help="Column with the column label.")]
+ModelFile = Annotated[Path, typer.Argument(help="A file that `complete -o` or `regress -o` wrote.")]
+
+
+def column_of(text: str) -> str | int:
+    """Return a column as given on the command line: a position if it is a number, else a name.
+
+    Examples
+    --------
+    >>> column_of("2"), column_of("rating")
+    (2, 'rating')
+    """
+    return int(text) if text.isdecimal() else text

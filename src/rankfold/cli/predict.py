@@ -1,0 +1,171 @@
+"""Commands that use a model: predict and recommend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from rankfold.cli.console import check_writable, fail, note, print_json, print_table
+from rankfold.cli.options import ColColumn, Delimiter, Header, Json, ModelFile, RowColumn, column_of
+
+if TYPE_CHECKING:
+    from rankfold.data.pairs import PairBatch
+
+NAMES = ("row", "column", "prediction")
+
+
+def predict(
+    model: ModelFile,
+    pairs: Annotated[
+        str, typer.Argument(help="CSV, TSV or Parquet of row and column; - for standard input.")
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="CSV, TSV or Parquet; - for standard output.")
+    ] = "-",
+    row: RowColumn = "0",
+    col: ColColumn = "1",
+    delimiter: Delimiter = None,
+    header: Header = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse rows and columns that the model does not know.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Write a JSON object per line.")] = False,
+) -> None:
+    """Predict the entries at pairs of row and column labels, a line for each.
+
+    A row that the model does not know is predicted by the mean and the offset of the column, and the other
+    way round; a note says how many there were.
+
+    Examples
+    --------
+      rankfold predict model.rankfold pairs.csv -o predictions.csv
+
+      echo "ann,Alien" | rankfold predict model.rankfold -
+    """
+    from rankfold.cli.models import load_completion
+    from rankfold.data import read_pairs
+    from rankfold.data.pairs import Side
+
+    check_writable(output)
+    fitted = load_completion(model)
+    rows, cols = (
+        Side(size, labels)
+        for size, labels in zip(fitted.shape_, (fitted.row_labels_, fitted.col_labels_), strict=True)
+    )
+    columns = column_of(row), column_of(col)
+    batches = read_pairs(pairs, rows, cols, columns, delimiter=delimiter, header=header)
+    unknown = _Unknown(strict)
+    _write(output, unknown.watched(batches), fitted, json)
+    unknown.tell()
+
+
+class _Unknown:
+    """Counts the pairs of which the model does not know the row or the column."""
+
+    def __init__(self, strict: bool) -> None:
+        self.strict, self.count, self.total, self.first = strict, 0, 0, ""
+
+    def watched(self, batches: Iterator[PairBatch]) -> Iterator[PairBatch]:
+        for batch in batches:
+            new = (batch.rows < 0) | (batch.cols < 0)
+            if new.any() and not self.count:
+                k = int(new.argmax())
+                side, names = ("row", batch.row_labels) if batch.rows[k] < 0 else ("column", batch.col_labels)
+                self.first = f"{batch.place(k)}: the model does not know the {side} {names[k].as_py()!r}"
+                if self.strict:
+                    raise ValueError(f"{self.first}; leave out --strict to predict it from what is known")
+            self.count += int(new.sum())
+            self.total += len(batch)
+            yield batch
+
+    def tell(self) -> None:
+        if self.count:
+            note(
+                f"rankfold: warning: {self.count:,} of {self.total:,} pairs have a row or column that the "
+                f"model does not know; their predictions leave it out. First: {self.first}"
+            )
+
+
+def _write(output: str, batches: Iterator[PairBatch], model: Any, json: bool) -> None:
+    from rankfold.data.files import format_of
+    from rankfold.data.parquet import write_parquet
+    from rankfold.data.streams import writing
+    from rankfold.data.text import write_text
+
+    kind = format_of(output, None)
+    if kind not in ("csv", "tsv", "parquet"):
+        raise ValueError(f"{output}: predictions are written as csv, tsv or parquet, not as {kind}")
+    tables = _predicted(batches, model)
+    first = next(tables, None)  # before anything is written: the file of pairs may be bad
+    if first is None:
+        return
+
+    with writing(output) as stream:
+        if json:
+            _write_json(stream, chain([first], tables))
+        elif kind == "parquet":
+            same = (table.cast(first.schema) for table in tables)
+            write_parquet(stream, first.schema, chain([first], same))
+        else:
+            write_text(stream, first.schema, chain([first], tables), "\t" if kind == "tsv" else ",")
+
+
+def _predicted(batches: Iterator[PairBatch], model: Any) -> Iterator[Any]:
+    import pyarrow as pa
+
+    from rankfold.cli.fitting import predict_at
+
+    for batch in batches:
+        values = pa.array(predict_at(model, batch.rows, batch.cols))
+        yield pa.record_batch([batch.row_labels, batch.col_labels, values], names=list(NAMES))
+
+
+def _write_json(stream: BinaryIO, tables: Iterator[Any]) -> None:
+    from json import dumps
+
+    for table in tables:
+        for line in table.to_pylist():
+            stream.write(f"{dumps(line, ensure_ascii=False)}\n".encode())
+
+
+def recommend(
+    model: ModelFile,
+    who: Annotated[
+        list[str], typer.Option("--for", help="The row label to recommend columns for; may repeat.")
+    ],
+    count: Annotated[int, typer.Option("-n", help="How many columns.", min=1)] = 10,
+    seen: Annotated[
+        bool, typer.Option("--include-seen", help="Also columns that the row has an entry in.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Recommend for a row the columns with the highest predictions.
+
+    Example: rankfold recommend model.rankfold --for ann -n 5
+    """
+    from rankfold.cli.models import load_completion, row_label
+
+    fitted = load_completion(model)
+    labels = [row_label(fitted, name) for name in who]
+    found = fitted.recommend(labels, n=count, exclude_seen=not seen)
+    told = {}
+    for name, (columns, scores) in zip(who, zip(*found, strict=True), strict=True):
+        told[name] = [
+            {"column": _plain(column), "prediction": float(score)}
+            for column, score in zip(columns, scores, strict=True)
+        ]
+    if json:
+        print_json(told)
+        return
+    for name, lines in told.items():
+        if not lines:
+            fail(f"{name!r} has an entry in every column: --include-seen shows them")
+        rows = [(str(line["column"]), f"{line['prediction']:.4g}") for line in lines]
+        print_table((f"for {name}", "prediction"), rows)
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if hasattr(label, "item") else label

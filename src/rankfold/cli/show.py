@@ -1,0 +1,110 @@
+"""Commands that show what rankfold does: demo, bench, reproduce."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rankfold.cli.console import check_writable, print_json, print_table
+from rankfold.cli.options import Json
+
+
+def demo(
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The picture; report and data get the same name.")
+    ] = Path("demo.png"),
+    seed: Annotated[int, typer.Option(help="Of the random choice of known pixels.")] = 0,
+    json: Json = False,
+) -> None:
+    """Complete a photograph of which a third of the pixels are known: a table, a picture and a report.
+
+    Example: rankfold demo --out picture.png
+    """
+    from rankfold import demo as demonstration
+    from rankfold.report import write_report
+
+    check_writable(out)
+    found = demonstration.run(seed)
+    report, data = out.with_suffix(".html"), out.with_suffix(".csv")
+    demonstration.plot(found, out)
+    write_report(demonstration.report_of(found, out.name, f"rankfold demo --out {out} --seed {seed}"), report)
+    demonstration.write_known(found, data)
+    d1, d2 = found.picture.shape
+    if json:
+        print_json({"shape": (d1, d2), "known": found.known.sum(), "rank": demonstration.RANK,
+                    "seconds": found.seconds, "iterations": found.result.iterations, "errors": found.errors,
+                    "files": [out, report, data]})  # fmt: skip
+        return
+    typer.echo(
+        f"A {d1} × {d2} photograph, {found.known.sum():,} of its {found.known.size:,} pixels known, "
+        f"completed at rank {demonstration.RANK} in {found.seconds:.2f} s "
+        f"({found.result.iterations} iterations, compilation included)."
+    )
+    rows = [(name, f"{error:.1f}") for name, error in found.errors.items()]
+    print_table(("unknown pixels predicted by", "error, in grey levels of 255"), rows)
+    typer.echo(
+        f"The picture is in {out}, the report in {report}, the known pixels in {data}.\n\n"
+        "Try next, with these pixels or with a CSV of your own:\n"
+        f"  rankfold complete {data} --rank auto --holdout 0.1 --report report.html -o model.rankfold\n"
+        f"  rankfold predict model.rankfold {data} | head"
+    )
+
+
+def bench(
+    size: Annotated[int, typer.Option(help="Rows and columns of the matrix.", min=50)] = 4000,
+    rank: Annotated[int, typer.Option(help="Its rank.", min=1)] = 5,
+    oversampling: Annotated[
+        float, typer.Option(help="Known entries over degrees of freedom.", min=1.0)
+    ] = 8.0,
+    seed: Annotated[int, typer.Option(help="Of the matrix and its known entries.")] = 0,
+    json: Json = False,
+) -> None:
+    """Time rankfold beside other methods on a matrix of known rank, on this machine.
+
+    The others are the published LMaFit and the paper's gradient descent, which come with rankfold. The
+    repository compares with other packages: make bench.
+
+    Example: rankfold bench --size 10000
+    """
+    from rankfold.bench import compare
+
+    runs = compare((size, size), rank, oversampling, seed)
+    if json:
+        print_json({"shape": (size, size), "rank": rank, "oversampling": oversampling, "seed": seed,
+                    "methods": [run._asdict() for run in runs]})  # fmt: skip
+        return
+    first = runs[0].seconds
+    rows = [
+        (name, f"{seconds:.2f}", f"{seconds / first:.1f} ×", f"{iterations}", f"{error:.0e}")
+        for name, seconds, iterations, error in runs
+    ]
+    columns = ("method", "seconds", "of the first", "iterations", "relative error of W")
+    print_table(columns, rows, f"{size} × {size}, rank {rank}, oversampling {oversampling:g}")
+
+
+def reproduce(
+    figure: Annotated[
+        str,
+        typer.Argument(
+            help="step-issue, gh, polar-vs-svd, ubv-svp, uy-metric, uy-rtrmc, quotient-vs-embedded or all."
+        ),
+    ],
+    scale: Annotated[str, typer.Option(help="paper: minutes; small: seconds.")] = "small",
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Where plots, traces and claims go; the report is OUT.md.")
+    ] = Path("reproduction"),
+    seed: Annotated[int, typer.Option(help="Of the first instance.")] = 0,
+) -> None:
+    """Reproduce a figure of the paper: plot, traces, and each claim next to what was measured.
+
+    Example: rankfold reproduce gh --scale paper
+    """
+    from rankfold.experiments.reproduce import reproduce as run
+
+    try:
+        report = run(figure, scale, out, seed, typer.echo)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    typer.echo(f"The report is in {report}.")

@@ -1,0 +1,96 @@
+"""The command line as a whole: help, version, what it imports, and the commands that show rankfold."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from rankfold import __version__
+from rankfold.cli import app, console
+
+HEAVY = {"numpy", "scipy", "numba", "sklearn", "pyarrow", "torch", "matplotlib", "pandas"}
+
+
+def run(*words, code=0):
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def test_help_imports_nothing_heavy():
+    command = [sys.executable, "-X", "importtime", "-m", "rankfold.cli", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert "typer" in imported
+    assert not imported & HEAVY
+
+
+def test_every_command_has_help_with_an_example():
+    listed = re.findall(r"^│ (\w+) ", run("--help").output.partition("Commands")[2], re.MULTILINE)
+    assert {"demo", "bench", "reproduce"} <= set(listed)
+    for name in listed:
+        assert f"rankfold {name}" in " ".join(run(name, "--help").output.split()), name
+
+
+def test_version():
+    assert run("--version").output == f"rankfold {__version__}\n"
+
+
+def test_wrong_use_exits_with_2():
+    run("nonsense", code=2)
+    run("reproduce", "no-such-figure", code=2)
+    run("bench", "--size", "many", code=2)
+
+
+def test_demo_writes_picture_report_and_data(tmp_path):
+    told = json.loads(run("demo", "--out", tmp_path / "d.png", "--json").stdout)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["d.csv", "d.html", "d.png"]
+    *others, ours = told["errors"].values()
+    assert ours < 0.7 * min(others)
+    assert "below row means + column means" in (tmp_path / "d.html").read_text("utf-8")
+
+
+def test_bench_compares():
+    told = json.loads(run("bench", "--size", "100", "--rank", "1", "--json").stdout)
+    methods = {method["method"]: method for method in told["methods"]}
+    assert {"rankfold", "LMaFit", "gradient descent"} <= methods.keys()
+    assert methods["rankfold"]["error"] < 1e-6
+    assert "relative error" in run("bench", "--size", "100", "--rank", "1").stdout
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (ValueError("x.csv, line 3: no"), 1, "rankfold: x.csv, line 3: no\n"),
+        (FileNotFoundError(2, "No such file or directory", "x.csv"), 1, "rankfold: x.csv: No such file"),
+        (ModuleNotFoundError(name="matplotlib"), 1, "pip install rankfold[plot]"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (RuntimeError("odd"), 1, "RANKFOLD_DEBUG=1"),
+    ],
+)
+def test_errors_are_one_line_and_a_code(error, code, words, capsys):
+    @console.guarded
+    def command():
+        raise error
+
+    with pytest.raises(console.typer.Exit) as exit_:
+        command()
+    assert exit_.value.exit_code == code
+    told = capsys.readouterr()
+    assert words in told.err
+    assert told.out == ""
+    assert "Traceback" not in told.err
+
+
+def test_debug_shows_the_traceback(monkeypatch):
+    monkeypatch.setenv("RANKFOLD_DEBUG", "1")
+
+    @console.guarded
+    def command():
+        raise ValueError("here")
+
+    with pytest.raises(ValueError, match="here"):
+        command()
