@@ -20,6 +20,7 @@ LOSSES = {
     "logistic": "logistic",
     "huber": Loss.huber(0.7),
     "poisson": "poisson",
+    "squared_hinge": "squared_hinge",
 }
 
 
@@ -32,6 +33,7 @@ def draw(seed, d1, d2, rank, density, weighted=False, loss="square", repeat=0):
     rows, cols = where // d2, where % d2
     values = {
         "logistic": lambda n: rng.integers(0, 2, n).astype(float),
+        "squared_hinge": lambda n: rng.integers(0, 2, n).astype(float),
         "poisson": lambda n: rng.poisson(2.0, n).astype(float),
     }.get(loss, rng.standard_normal)(where.size)
     weights = rng.uniform(0, 2, where.size) if weighted else np.ones(where.size)
