@@ -19,8 +19,7 @@ def build(**options):
 @pytest.fixture
 def striped(monkeypatch):
     """Build costs in stripes of at least 11 lines."""
-    monkeypatch.setattr(observed, "STRIPE", 11)
-    monkeypatch.setattr(observed, "STRIPE_ENTRIES", 2)
+    monkeypatch.setattr(observed, "STRIPES", ((11, 2), (50, 1)))
     return build
 
 

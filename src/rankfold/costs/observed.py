@@ -16,9 +16,10 @@ from rankfold.kernels.pool import run
 Duplicates = Literal["error", "keep"]
 # Chunks are what threads share out. They depend on the data alone, so that no result depends on the threads.
 MAX_CHUNKS, CHUNK_ENTRIES = 128, 2048
-# A stripe is as many lines of the other side as a gather finds in cache (10 MB at rank 10), but wide enough
-# to give each line some entries. On 10⁸ entries of 2·10⁶ rows, stripes of 2¹⁶ and 2¹⁷ halve the time.
-STRIPE, STRIPE_ENTRIES = 1 << 17, 8
+# A stripe is at least so many lines of the other side, and leaves each line of its own so many entries.
+# Narrow stripes let a core gather from its own cache, where lines have entries enough (32000², 400 per line,
+# rank 50: half the time), wide ones from the shared one (10⁸ entries of 2·10⁶ rows, rank 10: half as well).
+STRIPES = (1 << 11, 24), (1 << 17, 8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +130,7 @@ class Observed:
         if self.by_row.stripes == self.by_column.stripes == 1:
             return self
         side = self.by_row
-        return _sort(side.keys, side.indices, _packed(side), self.shape, stripe=max(self.shape))
+        return _sort(side.keys, side.indices, _packed(side), self.shape, stripes=1)
 
     def astype(self, dtype: DTypeLike) -> Observed:
         """Return the same set with values of another type; positions are shared."""
@@ -207,15 +208,21 @@ def _check_numbers(name: str, numbers: Any) -> NDArray[Any]:
 
 
 def _sort(
-    rows: NDArray[Any], cols: NDArray[Any], data: NDArray[Any], shape: tuple[int, int], stripe: int = 0
+    rows: NDArray[Any], cols: NDArray[Any], data: NDArray[Any], shape: tuple[int, int], stripes: int = 0
 ) -> Observed:
+    """Sort both ways, into as many stripes, or as many as pay."""
     index = np.uint32 if max(shape) <= 2**32 else np.uint64
-    stripe = stripe or STRIPE
-    side = _sorted_side(rows, cols, data, shape, index, stripe=shape[1])
-    by_column = _sorted_side(side.indices, side.keys, _packed(side), shape[::-1], index, stripe)
+    turned = shape[::-1]
+    side = _sorted_side(rows, cols, data, shape, index, 1)
+    of_rows, of_cols = (stripes or _stripes(data.size, *shape), stripes or _stripes(data.size, *turned))
+    by_column = _sorted_side(side.indices, side.keys, _packed(side), turned, index, of_cols)
     side = by_column
-    by_row = _sorted_side(side.indices, side.keys, _packed(side), shape, index, stripe)
+    by_row = _sorted_side(side.indices, side.keys, _packed(side), shape, index, of_rows)
     return Observed(shape, by_row, by_column)
+
+
+def _stripes(entries: int, lines: int, length: int) -> int:
+    return max(1, *(min(length // width, entries // (each * lines)) for width, each in STRIPES))
 
 
 def _sorted_side(
@@ -224,13 +231,12 @@ def _sorted_side(
     packed: NDArray[Any],
     shape: tuple[int, int],
     index: Any,
-    stripe: int,
+    stripes: int,
 ) -> Side:
     """Order entries by stripe of `others`, then by key; ties keep their order."""
     from rankfold.kernels.sorting import sort
 
     lines, length = shape
-    stripes = max(1, min(length // stripe, keys.size // (STRIPE_ENTRIES * lines)))
     if stripes > 1:
         keys = _striped(keys, others, lines, -(-length // stripes))
     indptr, indices, packed = sort(keys, others, packed, stripes * lines, index)

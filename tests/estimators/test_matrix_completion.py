@@ -326,8 +326,7 @@ def test_sides_in_stripes_give_the_same_model(monkeypatch):
     weights = np.random.default_rng(0).uniform(0.5, 1.5, len(y))
     options = {"regularization": 1.0, "tolerance": 1e-12}
     expected = model(**options).fit(X, y, sample_weight=weights)
-    monkeypatch.setattr("rankfold.costs.observed.STRIPE", 9)
-    monkeypatch.setattr("rankfold.costs.observed.STRIPE_ENTRIES", 2)
+    monkeypatch.setattr("rankfold.costs.observed.STRIPES", ((9, 2), (50, 1)))
     monkeypatch.setattr("rankfold.estimators.lines.BLOCK", 7)
     striped = model(**options).fit(X, y, sample_weight=weights)
     np.testing.assert_allclose(everywhere(striped), everywhere(expected), atol=1e-4)
