@@ -6,18 +6,12 @@ import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
+from cli_runs import run
 
 from rankfold import __version__
-from rankfold.cli import app, console
+from rankfold.cli import console
 
 HEAVY = {"numpy", "scipy", "numba", "sklearn", "pyarrow", "torch", "matplotlib", "pandas"}
-
-
-def run(*words, code=0):
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    assert result.exit_code == code, (result.output, result.exception)
-    return result
 
 
 def test_help_imports_nothing_heavy():

@@ -101,15 +101,17 @@ def print_json(content: Mapping[str, Any]) -> None:
     typer.echo(json.dumps(content, indent=1, ensure_ascii=False, default=_plain))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
-    """Print a small table for people; all columns but the first to the right."""
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None, numbers: bool = True
+) -> None:
+    """Print a small table for people; all columns but the first to the right if they hold numbers."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(title=title, title_justify="left")
     for k, column in enumerate(columns):
-        table.add_column(column, justify="left" if k == 0 else "right")
+        table.add_column(column, justify="right" if k and numbers else "left")
     for row in rows:
         table.add_row(*map(Text, row))
     Console().print(table)

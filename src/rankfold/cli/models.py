@@ -55,10 +55,10 @@ def info(model: ModelFile, json: Json = False) -> None:
         print_json({"file": model, **told})
     else:
         rows = [(name.replace("_", " "), _text(value)) for name, value in told.items()]
-        print_table(("", str(model)), rows)
+        print_table(("", str(model)), rows, numbers=False)
 
 
-FACTS = ("shape_", "rank_", "regularization_", "n_iter_", "converged_", "stop_reason_", "n_features_in_")
+FACTS = ("shape_", "rank_", "regularization_", "n_iter_", "converged_", "stop_reason_", "data_fingerprint_")
 
 
 def _facts(model: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -56,9 +57,9 @@ def predict(
         for size, labels in zip(fitted.shape_, (fitted.row_labels_, fitted.col_labels_), strict=True)
     )
     columns = column_of(row), column_of(col)
-    batches = read_pairs(pairs, rows, cols, columns, delimiter=delimiter, header=header)
     unknown = _Unknown(strict)
-    _write(output, unknown.watched(batches), fitted, json)
+    with closing(read_pairs(pairs, rows, cols, columns, delimiter=delimiter, header=header)) as batches:
+        _write(output, unknown.watched(batches), fitted, json)
     unknown.tell()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -94,7 +94,7 @@ def read_pairs(
     format: str | None = None,
     delimiter: str | None = None,
     header: bool | None = None,
-) -> Iterator[PairBatch]:
+) -> Generator[PairBatch]:
     r"""Read pairs (row, column) from a CSV, TSV or Parquet file, a batch at a time.
 
     Parameters

@@ -1,0 +1,280 @@
+"""`rankfold complete`, `predict`, `recommend`, `info` and `export`, and how each of them fails."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+from cli_runs import FAST, fails, ratings, run
+
+import rankfold as rf
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("cli")
+
+
+@pytest.fixture(scope="module")
+def table(folder):
+    path = folder / "ratings.csv"
+    path.write_text(ratings())
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(folder, table):
+    path = folder / "model.rankfold"
+    run("complete", table, *FAST, "-o", path)
+    return path
+
+
+def complete(*words):
+    return json.loads(run("complete", *words, "--json").stdout)
+
+
+def rows_of(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_from_a_csv_with_labels_to_a_model_a_plot_and_a_report(tmp_path, table):
+    files = [tmp_path / name for name in ("m.rankfold", "fit.png", "report.html")]
+    words = ("--row", "user", "--col", "film", "--value", "stars", "--holdout", "0.1", *FAST)
+    told = complete(table, *words, "-o", files[0], "--plot", files[1], "--report", files[2])
+    assert (told["entries"], told["held_out"], told["rank"]) == (540, 60, 2)
+    mean, offsets, ours = told["errors"].values()
+    assert ours < 0.5 * offsets < offsets < mean
+    assert all(path.stat().st_size > 1000 for path in files)
+    assert "below offsets of rows and columns" in files[2].read_text("utf-8")
+    assert rf.load(files[0]).row_labels_[0] == "u0"
+
+
+def test_the_table_is_readable(table):
+    told = run("complete", table, *FAST, "--holdout", "0.1")
+    assert "rankfold, rank 2" in told.stdout
+    assert "-o model.rankfold" in told.stderr
+
+
+def test_rank_is_chosen(table):
+    # a column of its own for each film, and the product of two traits
+    assert complete(table, "--rank", "auto", "--regularization", "0.1", "--no-bias")["rank"] == 2
+
+
+def test_a_test_file_is_predicted_also_where_labels_are_new(tmp_path, table):
+    test = tmp_path / "test.csv"
+    test.write_text('who,what,value\nu1,"film, 1",3\nnobody,"film, 2",4\n')
+    result = run("complete", table, *FAST, "--test", test, "--json")
+    assert json.loads(result.stdout)["held_out"] == 2
+    assert "1 of 2 entries are of rows or columns never seen" in result.stderr
+
+
+def test_positions_of_columns_delimiter_and_standard_input(table):
+    text = "\n".join(";".join(reversed(row)) for row in csv.reader(io.StringIO(ratings())))
+    words = ("--row", "2", "--col", "1", "--value", "0", "--delimiter", ";", *FAST, "--json")
+    swapped = json.loads(run("complete", "-", *words, stdin=text).stdout)
+    assert swapped["cost"] == complete(table, *FAST)["cost"]
+
+
+@pytest.mark.parametrize("loss", ["huber", "logistic", "poisson"])
+def test_losses(tmp_path, loss):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "x.csv"
+    lines = [f"{i},{j},{rng.integers(0, 2)}" for i in range(20) for j in range(15)]
+    path.write_text("\n".join(lines))
+    told = complete(path, "--loss", loss, "--rank", "1", "--regularization", "5", "--holdout", "0.2")
+    assert 0 < list(told["errors"].values())[-1] < 1
+
+
+def test_without_offsets_the_baseline_is_still_offsets(table):
+    told = complete(table, *FAST, "--no-bias", "--holdout", "0.1")
+    assert "offsets of rows and columns" in told["errors"]
+
+
+def test_resumed_runs_end_at_the_same_numbers(tmp_path, table):
+    words = (table, *FAST, "--tolerance", "1e-9", "--checkpoint", tmp_path / "run.ckpt")
+    whole = complete(*words)
+    first = run("complete", *words, "--max-iterations", "3", "--json")
+    assert "raise --max-iterations" in first.stderr
+    assert complete(*words, "--resume", tmp_path / "run.ckpt")["cost"] == whole["cost"]
+
+
+def test_repeated_pairs_are_counted_or_refused(tmp_path):
+    path = tmp_path / "twice.csv"
+    path.write_text(ratings() + 'u1,"film, 1",3\n' * 2)
+    kept = run("complete", path, *FAST, "--json")
+    assert json.loads(kept.stdout)["duplicates"] >= 1
+    assert "repeat a pair, first ('u1', 'film, 1')" in kept.stderr
+    told = fails("complete", path, "--duplicates", "error")
+    assert "('u1', 'film, 1')" in told
+    assert "entries 385 and 601 are both of" in told
+    assert "--duplicates keep" in told
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "message"),
+    [
+        ("", (), "the file is empty"),
+        ("a,b,c\n", (), "nothing below the header"),
+        ("u,f,s\nann,Heat,4\nbob,Heat,four\n", (), "line 3: column 's' is not a number: 'four'"),
+        ("u,f,s\nann,Heat,4\nbob,Heat\n", (), "line 3: 2 columns where the first line has 3"),
+        ("u,f,s\nann,Heat,4\nbob,Heat,inf\n", (), "line 3"),
+        ("u,f,s\nann,Heat,4\n", ("--value", "stars"), "there is no column 'stars'; there are: 'u', 'f', 's'"),
+        ("u,f,s\nann,Heat,4\nbob,Ran,2\n", ("--rank", "9"), "rank must be 'auto' or an integer from 1 to 2"),
+        ("u,f,s\nann,Heat,4\nbob,Ran,2\n", ("--loss", "cubic"), "cubic"),
+    ],
+)
+def test_bad_data_names_file_line_and_remedy(tmp_path, content, words, message):
+    path = tmp_path / "x.csv"
+    path.write_text(content)
+    told = fails("complete", path, *words)
+    assert message in told
+    assert told.startswith("rankfold: ")
+
+
+def test_bad_files_and_options(tmp_path, table, model):
+    missing = tmp_path / "no.csv"
+    assert f"{missing}: No such file or directory" in fails("complete", missing)
+    assert "No such file" in fails("complete", table, *FAST, "--test", missing)
+    assert "No such file" in fails("predict", missing, table)
+    assert "No such file" in fails("info", missing)
+    assert "stands for no known format" in fails("complete", tmp_path / "x.xlsx")
+    fails("complete", table, "--rank", "many", code=2)
+    fails("complete", table, "--test", table, "--holdout", "0.1", code=2)
+    fails("complete", table, "--duplicates", "maybe", code=2)
+    fails("complete", table, "--holdout", "2", code=2)
+    fails("export", model, "--format", "xls", code=2)
+    for command in ("predict", "recommend", "export", "info"):
+        extra = {"predict": (table,), "recommend": ("--for", "u1")}.get(command, ())
+        assert "is not a model" in fails(command, table, *extra)
+
+
+@pytest.mark.parametrize("option", ["-o", "--plot", "--report", "--checkpoint"])
+def test_outputs_are_checked_before_the_work(tmp_path, table, option):
+    assert "there is no folder" in fails("complete", table, option, tmp_path / "none" / "x.png")
+    assert "is a folder" in fails("complete", table, option, tmp_path)
+
+
+def test_an_output_that_may_not_be_written(tmp_path, table, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everything
+    assert "may not be written" in fails("complete", table, "-o", tmp_path / "m.rankfold")
+
+
+def test_ctrl_c_keeps_the_best_model(tmp_path, table, monkeypatch):
+    step, count = rf.ConjugateGradient.step, []
+
+    def interrupted(self, problem, state):
+        count.append(1)
+        if len(count) > 3:
+            raise KeyboardInterrupt
+        return step(self, problem, state)
+
+    monkeypatch.setattr(rf.ConjugateGradient, "step", interrupted)
+    path = tmp_path / "m.rankfold"
+    told = run("complete", table, *FAST, "--tolerance", "1e-12", "-o", path, code=130)
+    assert f"interrupted after iteration 3; the best model so far is in {path}" in told.stderr
+    assert rf.load(path).n_iter_ == 3
+    assert np.isfinite(rf.load(path).predict([("u1", "film, 2")])).all()
+
+
+def test_a_killed_process_leaves_the_old_model_intact(tmp_path, model):
+    path, data, saved = tmp_path / "m.rankfold", tmp_path / "big.npz", tmp_path / "run.ckpt"
+    path.write_bytes(model.read_bytes())
+    rf.data.write_triples(data, rf.data.random_completion((3000, 3000), 8, 8, seed=0, noise=0.1))
+    words = ["complete", data, "--rank", "8", "--regularization", "0.01", "--tolerance", "1e-14"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rankfold.cli", *map(str, words), "--max-iterations", "100000",
+         "-o", str(path), "--checkpoint", str(saved)],
+        stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 60
+        while not saved.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+    finally:
+        process.kill()
+    assert process.wait() == -signal.SIGKILL
+    assert saved.exists()  # the fit was under way
+    assert path.read_bytes() == model.read_bytes()
+
+
+PAIRS = 'user,film\nu1,"film, 2"\nnobody,"film, 3"\nu2,unheard\n'
+
+
+def test_predictions_are_those_of_the_model(tmp_path, model):
+    path = tmp_path / "pairs.csv"
+    path.write_text(PAIRS)
+    result = run("predict", model, path)
+    lines = rows_of(result.stdout)
+    pairs = [(line["row"], line["column"]) for line in lines]
+    assert pairs == [("u1", "film, 2"), ("nobody", "film, 3"), ("u2", "unheard")]
+    np.testing.assert_array_equal(
+        [float(line["prediction"]) for line in lines], rf.load(model).predict(pairs)
+    )
+    assert "2 of 3 pairs" in result.stderr
+    assert f"{path}, line 3: the model does not know the row 'nobody'" in result.stderr
+
+
+def test_strict_refuses_unknown_labels_and_writes_nothing(tmp_path, model):
+    out = tmp_path / "out.csv"
+    told = fails("predict", model, "-", "--strict", "-o", out, stdin=PAIRS)
+    assert "standard input, line 3" in told
+    assert not out.exists()
+
+
+def test_predictions_in_other_formats(tmp_path, model):
+    expected = [float(line["prediction"]) for line in rows_of(run("predict", model, "-", stdin=PAIRS).stdout)]
+    run("predict", model, "-", "-o", tmp_path / "p.parquet", stdin=PAIRS)
+    assert parquet.read_table(tmp_path / "p.parquet")["prediction"].to_pylist() == expected
+    lines = run("predict", model, "-", "--json", stdin=PAIRS).stdout.splitlines()
+    assert [json.loads(line)["prediction"] for line in lines] == expected
+    columns = ("--row", "user", "--col", "film")
+    run("predict", model, "-", *columns, "-o", tmp_path / "p.tsv", stdin=PAIRS)
+    assert (tmp_path / "p.tsv").read_text().startswith("row\tcolumn\tprediction\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("", "is empty"), ("u1\n", "two columns"), ("user,film\nu1\n", "line 2"), ("u1,\n", "line 1")],
+)
+def test_bad_pairs(model, text, message):
+    assert message in fails("predict", model, "-", stdin=text)
+
+
+def test_integer_labels(tmp_path):
+    path = tmp_path / "m.rankfold"
+    text = "\n".join(f"{7 * i},{j},{i * j % 5}" for i in range(20) for j in range(9))
+    run("complete", "-", "--rank", "1", "--regularization", "1", "-o", path, stdin=text)
+    result = run("predict", path, "-", stdin="7,3\n8,3\nseven,2\n")
+    assert [line["row"] for line in rows_of(result.stdout)] == ["7", "8", "seven"]
+    assert "2 of 3 pairs" in result.stderr
+
+
+def test_info(model):
+    told = json.loads(run("info", model, "--json").stdout)
+    assert told["model"] == "MatrixCompletion"
+    assert (told["shape"], told["rank"], told["entries"]) == ([40, 30], 2, 600)
+    assert told["settings"]["regularization"] == 0.5
+    assert "MatrixCompletion" in run("info", model).stdout
+
+
+def test_exported_factors_make_the_predictions(tmp_path, model):
+    pairs = [("u1", "film, 2"), ("u39", "film, 0")]
+    expected = rf.load(model).predict(pairs)
+    lines = rows_of(run("export", model, "--format", "csv").stdout)
+    sides = {(line.pop("side"), line.pop("label")): np.array(list(line.values()), float) for line in lines}
+    for (row, col), value in zip(pairs, expected, strict=True):
+        (b, *L), (c, *R) = sides["row", row], sides["column", col]
+        assert b + c + np.dot(L, R) == pytest.approx(value, abs=1e-12)
+    run("export", model, "-o", tmp_path / "f.parquet")
+    assert parquet.read_table(tmp_path / "f.parquet").num_rows == 70
+    run("export", model, "-o", tmp_path / "f.npz")
+    with np.load(tmp_path / "f.npz") as arrays:
+        np.testing.assert_array_equal(arrays["L"], rf.load(model).factors_[0])
+        assert arrays["col_labels"][0] == "film, 0"
