@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from rankfold.driver import minimize
     from rankfold.estimators.completion import MatrixCompletion
+    from rankfold.estimators.reduced_rank import ReducedRankRegression
     from rankfold.files import ModelFileError, load, save
     from rankfold.geometry import Embedded, FullRank, Geometry, Polar, SubspaceProjection
     from rankfold.problem import Problem
@@ -61,6 +62,7 @@ _HOMES = {
     "driver": ("minimize",),
     "estimators.completion": ("MatrixCompletion",),
     "files": ("ModelFileError", "load", "save"),
+    "estimators.reduced_rank": ("ReducedRankRegression",),
     "geometry": ("Embedded", "FullRank", "Geometry", "Polar", "SubspaceProjection"),
     "problem": ("Problem",),
     "rank": ("RankPath", "choose_rank"),
@@ -100,6 +102,7 @@ __all__ = [
     "Progress",
     "RankContinuation",
     "RankPath",
+    "ReducedRankRegression",
     "Regression",
     "Result",
     "ReweightedContinuation",

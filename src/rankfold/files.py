@@ -22,6 +22,7 @@ from rankfold.checkpoint import write_atomically
 from rankfold.costs.biases import Biases
 from rankfold.costs.losses import Loss
 from rankfold.estimators.pattern import Pattern
+from rankfold.estimators.selection import SelectionPath
 from rankfold.kernels import formulas
 from rankfold.rank import RankPath
 from rankfold.serial import Classes, Packer, Unpacker
@@ -115,7 +116,7 @@ def _is_ours(value: Any) -> bool:
 
 
 def _records() -> Classes:
-    records = [Biases, Pattern, RankPath, *(getattr(rankfold, name) for name in _SOLVERS)]
+    records = [Biases, Pattern, RankPath, SelectionPath, *(getattr(rankfold, name) for name in _SOLVERS)]
     return {f"{cls.__module__}.{cls.__qualname__}": cls for cls in records}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -69,14 +70,31 @@ class Regression(Mapped):
         vectors of X and truncated to rank r. Where the optimum has a lower rank than r, the singular values
         that are missing are tiny.
         """
+        C, V = self.path(ridge)
+        r = min(rank, V.shape[1])
+        U, s, Qt = np.linalg.svd(C[:, :r], full_matrices=False)
+        return of_full_rank(U, s, V[:, :r] @ Qt.T, rank, seed=0)
+
+    def path(self, ridge: float = 0.0) -> tuple[Floats, Floats]:
+        """Return (C, V) such that C[:, :r] @ V[:, :r].T is the closed form for every rank r, V orthonormal.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> C, V = Regression(np.eye(2), np.diag([3.0, 1.0])).path()
+        >>> abs(C[:, :1] @ V[:, :1].T).round(12).tolist()
+        [[3.0, 0.0], [0.0, 0.0]]
+        """
         if not isinstance(self.core, _Target):
             raise ValueError("the closed form needs the square loss and no missing response")
-        P, d, lift = _spectrum(self.X.matrix)
+        P, d, lift = self._spectrum
         root = np.sqrt(d * d + ridge / self.core.scale)
         A, s, Vt = np.linalg.svd((d / root)[:, None] * (P.T @ self.core.Y), full_matrices=False)
-        r = min(rank, s.size)
-        U, s, Qt = np.linalg.svd(lift(A[:, :r] * s[:r] / root[:, None]), full_matrices=False)
-        return of_full_rank(U, s, Vt[:r].T @ Qt.T, rank, seed=0)
+        return lift(A * s / root[:, None]), Vt.T
+
+    @cached_property
+    def _spectrum(self) -> tuple[Floats, Floats, Callable[[Floats], Floats]]:
+        return _spectrum(self.X.matrix)
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return the closed form where there is one; else one step down the gradient at W = 0."""
