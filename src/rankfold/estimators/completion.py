@@ -7,42 +7,38 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
-from array_api_compat import is_torch_array
-from numpy.typing import ArrayLike, DTypeLike, NDArray
-from scipy import special
+from numpy.typing import ArrayLike, DTypeLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from rankfold.checkpoint import Checkpoint
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
 from rankfold.driver import Callback
+from rankfold.estimators.completed import CompletedMatrix
 from rankfold.estimators.entries import completion_of, training_triples
 from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import Geometries, fit_problem, problem_of
-from rankfold.estimators.inputs import SIDES, Lookup, pair_columns
-from rankfold.estimators.offsets import copied, predictions
+from rankfold.estimators.offsets import copied
 from rankfold.estimators.pattern import Pattern
 from rankfold.estimators.regularization import MAX_ENTRIES, Factors, Penalised, choose_weight, sample_rows
-from rankfold.kernels import formulas
 from rankfold.rank import RankPath, choose_rank
 from rankfold.result import Result
 from rankfold.solvers import ConjugateGradient, Method
 from rankfold.stopping import RelativeChange
 
 if TYPE_CHECKING:
-    from scipy.sparse.linalg import LinearOperator
+    pass
 
-_BLOCK = 1 << 18  # predictions made at a time
 # Regularised fits slow down once and for all; without a regulariser a plateau may come before the end, and
 # the default solver has to see 20 slow iterations before it tries something else.
 _WINDOW, _PLAIN_WINDOW = 3, 25
 _EXACT = 1e-20  # of the value at W = 0: data that a matrix of this rank fits exactly
 
 
-class MatrixCompletion(RegressorMixin, BaseEstimator):
+class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     """Predict the entries of a matrix from those that are known, by a matrix of low rank.
 
     Entry (i, j) is predicted by mean + b_i + c_j + L_i·R_j, with offsets b and c of rows and columns.
@@ -185,40 +181,6 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         self.observed_ = Pattern.of(side)
         return self
 
-    def predict(self, X: Any) -> Any:
-        """Return the values predicted at pairs.
-
-        A row that the model has never seen has no offset and no factor of its own: the prediction is the
-        mean plus the column's offset; likewise for a column; for a pair of which neither is known, the mean.
-        (Without `bias` these are 0.) `fold_in` does better where entries of the new row are known.
-
-        Given a torch tensor, returns one.
-        """
-        check_is_fitted(self)
-        validate_data(self, X, reset=False, skip_check_array=True)
-        rows, cols = (
-            self._lookup(k).find(column, f"X[{{}}, {k}]") for k, column in enumerate(pair_columns(X))
-        )
-        out = np.empty(rows.size)
-        for start in range(0, rows.size, _BLOCK):
-            block = slice(start, start + _BLOCK)
-            out[block] = self._predicted(rows[block], cols[block])
-        if is_torch_array(X):
-            import torch
-
-            return torch.from_numpy(out)
-        return out
-
-    def as_linear_operator(self) -> LinearOperator:
-        """Return the completed matrix, offsets included, as a SciPy `LinearOperator`; it is never formed."""
-        from scipy.sparse.linalg import aslinearoperator
-
-        check_is_fitted(self)
-        (L, R), (mean, b, c) = self.factors_, self.biases_
-        left = np.column_stack([L, mean + b, np.ones(len(L))])
-        right = np.column_stack([R, np.ones(len(R)), c])
-        return aslinearoperator(left) @ aslinearoperator(right).T
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = tags.input_tags.string = tags.input_tags.positive_only = True
@@ -291,28 +253,6 @@ class MatrixCompletion(RegressorMixin, BaseEstimator):
         self.factors_ = penalised.balanced(*problem.geometry.factors(result.x))
         self.n_iter_, self.trace_ = max(result.iterations, 1), result.trace
         self.converged_, self.stop_reason_ = result.converged, result.stop_reason
-
-    def _lookup(self, side: int) -> Lookup:
-        labels = (self.row_labels_, self.col_labels_)[side]
-        known = self.__dict__.setdefault("_lookups", {})
-        if side not in known or known[side].labels is not labels:
-            known[side] = Lookup(labels, self.shape_[side], SIDES[side])
-        found: Lookup = known[side]
-        return found
-
-    def _predicted(self, rows: NDArray[Any], cols: NDArray[Any]) -> NDArray[np.float64]:
-        """Return predictions at positions, of which -1 stands for what the model does not know."""
-        L, R = self.factors_
-        low_rank = np.einsum("pk,pk->p", L[rows], R[cols], dtype=np.float64)
-        low_rank[(rows < 0) | (cols < 0)] = 0.0
-        return self._expected(predictions(self.biases_, rows, cols) + low_rank)
-
-    def _expected(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the value that the loss takes an entry of W to stand for."""
-        loss = Loss.named(self.loss) if isinstance(self.loss, str) else self.loss
-        if loss.formula is formulas.logistic:
-            return np.asarray(special.expit(W))
-        return np.exp(W) if loss.formula is formulas.poisson else W
 
 
 class _Warm(NamedTuple):

@@ -24,10 +24,25 @@ def training_triples(X: Any, y: Any) -> Triples:
     >>> triples.rows.tolist(), triples.row_labels.tolist(), triples.col_labels.tolist()
     ([1, 0], ['ann', 'bob'], [7])
     """
+    if isinstance(X, Triples) and y is None:
+        return X
+    (rows, cols), values = named_entries(X, y)
+    if is_text(rows) or is_text(cols):
+        row_labels, rows = np.unique(rows, return_inverse=True)
+        col_labels, cols = np.unique(cols, return_inverse=True)
+        return Triples(rows, cols, values, (row_labels.size, col_labels.size), row_labels, col_labels)
+    shape = [int(check_positions(column, f"X[{{}}, {k}]").max()) + 1 for k, column in enumerate((rows, cols))]
+    return Triples(rows, cols, values, (shape[0], shape[1]))
+
+
+def named_entries(X: Any, y: Any) -> tuple[tuple[NDArray[Any], NDArray[Any]], NDArray[Any]]:
+    """Return rows and columns as the user calls them, and the values."""
     if isinstance(X, Triples):
         if y is not None:
             raise ValueError("Triples hold their values: leave out y")
-        return X
+        labels = (X.row_labels, X.rows), (X.col_labels, X.cols)
+        rows, cols = (places if names is None else names[places] for names, places in labels)
+        return (rows, cols), X.values
     if y is None:
         raise ValueError(
             "this estimator requires y to be passed, but the target y is None: give the values of the pairs, "
@@ -36,13 +51,7 @@ def training_triples(X: Any, y: Any) -> Triples:
     rows, cols = pair_columns(X)
     if not rows.size:
         raise ValueError("Found array with 0 sample(s): X is empty; give at least one known entry")
-    values = _values(y, rows.size)
-    if is_text(rows) or is_text(cols):
-        row_labels, rows = np.unique(rows, return_inverse=True)
-        col_labels, cols = np.unique(cols, return_inverse=True)
-        return Triples(rows, cols, values, (row_labels.size, col_labels.size), row_labels, col_labels)
-    shape = [int(check_positions(column, f"X[{{}}, {k}]").max()) + 1 for k, column in enumerate((rows, cols))]
-    return Triples(rows, cols, values, (shape[0], shape[1]))
+    return (rows, cols), _values(y, rows.size)
 
 
 def _values(y: Any, length: int) -> NDArray[Any]:

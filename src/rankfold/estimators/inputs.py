@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 import numpy as np
 from array_api_compat import is_torch_array
 from numpy.typing import NDArray
 
-Labels = NDArray[Any]
 Positions = NDArray[np.integer]
 SIDES = "row", "column"
 
@@ -103,58 +101,3 @@ def check_positions(column: NDArray[Any], where: str) -> Positions:
     if column.size and column.min() < 0:
         _refuse(column < 0, column, where, "positions are counted from 0 and never negative")
     return column
-
-
-class Lookup:
-    """Finds the positions of labels; without labels, a label is its own position."""
-
-    def __init__(self, labels: Labels | None, size: int, side: str):
-        self.labels, self.size, self.side = labels, size, side
-        self._order: Positions | None = None
-
-    def find(self, wanted: NDArray[Any], where: str) -> Positions:
-        """Return the position of each label, -1 where the model does not know it."""
-        if self.labels is None:
-            if is_text(wanted):
-                raise TypeError(
-                    f"this model knows {self.side}s by position; got the label {wanted[0].item()!r}"
-                )
-            return np.where(check_positions(wanted, where) < self.size, wanted, -1)
-        if is_text(wanted) != is_text(self.labels) and wanted.size:
-            raise TypeError(
-                f"the {self.side} labels of this model are like {self.labels[0].item()!r}; "
-                f"got {wanted[0].item()!r}"
-            )
-        if not self.size:
-            return np.full(wanted.shape, -1)
-        if self._order is None:
-            self._order = np.argsort(self.labels, kind="stable")
-        places = np.searchsorted(self.labels, wanted, sorter=self._order)
-        found = self._order[np.minimum(places, self.size - 1)]
-        return np.where(self.labels[found] == wanted, found, -1)
-
-    def require(self, wanted: NDArray[Any], where: str) -> Positions:
-        """Return the position of each label, or raise KeyError with the nearest spelling of one not known."""
-        found = self.find(wanted, where)
-        if (found < 0).any():
-            raise UnknownLabelError(self._unknown(wanted[int(np.argmax(found < 0))].item()))
-        return found
-
-    def names(self, positions: Positions) -> NDArray[Any]:
-        """Return the labels at positions."""
-        return positions if self.labels is None else self.labels[positions]
-
-    def _unknown(self, label: Any) -> str:
-        if self.labels is None:
-            return f"{self.side} {label} is not in this model, which has {self.side}s 0 to {self.size - 1}"
-        known = map(str, self.labels.tolist())
-        near = difflib.get_close_matches(str(label), known, n=1, cutoff=0.5)
-        hint = f": did you mean {near[0]!r}?" if near else f", which has {self.size} of them"
-        return f"the {self.side} label {label!r} is not in this model{hint}"
-
-
-class UnknownLabelError(KeyError):
-    """A row or column that a model has never seen, where there is nothing to fall back on."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])  # KeyError would show it in quotes

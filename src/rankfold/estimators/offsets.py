@@ -60,10 +60,11 @@ def fit_biases(cost: Completion) -> Biases:
 
 def counts(cost: Completion) -> tuple[Floats, Floats]:
     """Return the number of entries in each row and in each column, or their weight."""
-    return _counts(cost.observed.by_row), _counts(cost.observed.by_column)
+    return side_counts(cost.observed.by_row), side_counts(cost.observed.by_column)
 
 
-def _counts(side: Side) -> Floats:
+def side_counts(side: Side) -> Floats:
+    """Return the number of entries of each line of a side, or their weight."""
     if side.data.shape[1] == 1:
         return side.counts.astype(np.float64)
     return np.bincount(side.keys, side.data[:, 1], side.lines).astype(np.float64, copy=False)

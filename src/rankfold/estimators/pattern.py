@@ -38,3 +38,35 @@ class Pattern(NamedTuple):
             indices[entries + np.repeat(places - starts[:-1], lengths)] = side.indices[entries]
             places += lengths
         return cls(indptr, indices)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Number of entries of each row."""
+        return self.indptr[1:] - self.indptr[:-1]
+
+    def rows(self, chosen: NDArray[Any]) -> Pattern:
+        """Return some rows, in the order asked for."""
+        sizes = self.counts[chosen]
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.arange(indptr[-1]) + np.repeat(self.indptr[chosen] - indptr[:-1], sizes)
+        return Pattern(indptr, self.indices[places])
+
+    def columns(self, chosen: NDArray[Any], size: int) -> Pattern:
+        """Return some columns as rows: the rows in which each of them has an entry; `size` columns in all."""
+        number = np.full(size, -1)
+        number[chosen] = np.arange(len(chosen))
+        found = number[self.indices]
+        entries = np.flatnonzero(found >= 0)
+        found = found[entries]
+        order = np.argsort(found, kind="stable")
+        rows = np.searchsorted(self.indptr, entries[order], side="right") - 1
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(found, minlength=len(chosen)))])
+        return Pattern(indptr, rows.astype(self.indices.dtype))
+
+    def extended(self, rows: NDArray[Any], cols: NDArray[Any], lines: int) -> Pattern:
+        """Return the positions with more of them, `lines` rows in all."""
+        indptr = np.append(self.indptr, np.full(lines + 1 - self.indptr.size, self.indptr[-1]))
+        order = np.argsort(rows, kind="stable")
+        indices = np.insert(self.indices, indptr[rows[order] + 1], cols[order].astype(self.indices.dtype))
+        indptr[1:] += np.cumsum(np.bincount(rows, minlength=lines))
+        return Pattern(indptr, indices)
