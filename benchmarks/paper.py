@@ -3,8 +3,8 @@
     python -m benchmarks.paper
 
 From the paper's start point to f ≤ 1e-20: iterations of gradient descent and its backtracks per iteration,
-outer and inner iterations of the trust region, and the exponents of its last gradient norms, whose steps should
-double.
+outer and inner iterations of the trust region, and the exponents of its last gradient norms, whose steps
+should double.
 """
 
 from __future__ import annotations
