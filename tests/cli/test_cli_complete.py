@@ -278,3 +278,17 @@ def test_exported_factors_make_the_predictions(tmp_path, model):
     with np.load(tmp_path / "f.npz") as arrays:
         np.testing.assert_array_equal(arrays["L"], rf.load(model).factors_[0])
         assert arrays["col_labels"][0] == "film, 0"
+
+
+def test_recommendations_are_the_best_unseen_columns(table, model):
+    told = json.loads(run("recommend", model, "--for", "u1", "--for", "u2", "-n", "4", "--json").stdout)
+    assert list(told) == ["u1", "u2"]
+    seen = {row[1] for row in csv.reader(io.StringIO(table.read_text())) if row[0] == "u1"}
+    others = [(f"film, {j}") for j in range(30) if f"film, {j}" not in seen]
+    scores = rf.load(model).predict([("u1", film) for film in others])
+    assert [line["column"] for line in told["u1"]] == [others[k] for k in np.argsort(-scores)[:4]]
+    assert "for u1" in run("recommend", model, "--for", "u1", "--include-seen").stdout
+
+
+def test_a_misspelt_label_is_answered_with_the_nearest(model):
+    assert "does not know the row 'u 1': did you mean 'u1'" in fails("recommend", model, "--for", "u 1")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rankfold.cli import complete, models, predict, show
+from rankfold.cli import complete, models, predict, show, tables
 from rankfold.cli.console import guarded
 
 app = typer.Typer(
@@ -44,6 +44,7 @@ for command in (
     complete.complete,
     predict.predict,
     predict.recommend,
+    tables.regress,
     models.info,
     models.export,
     show.bench,

@@ -150,13 +150,12 @@ def recommend(
     from rankfold.cli.models import load_completion, row_label
 
     fitted = load_completion(model)
-    labels = [row_label(fitted, name) for name in who]
-    found = fitted.recommend(labels, n=count, exclude_seen=not seen)
-    told = {}
-    for name, (columns, scores) in zip(who, zip(*found, strict=True), strict=True):
+    told: dict[str, list[dict[str, Any]]] = {}
+    for name in who:
+        _, columns, scores = fitted.recommend([row_label(fitted, name)], n=count, exclude_seen=not seen)
         told[name] = [
-            {"column": _plain(column), "prediction": float(score)}
-            for column, score in zip(columns, scores, strict=True)
+            {"column": column, "prediction": score}
+            for column, score in zip(columns.tolist(), scores.tolist(), strict=True)
         ]
     if json:
         print_json(told)
@@ -166,7 +165,3 @@ def recommend(
             fail(f"{name!r} has an entry in every column: --include-seen shows them")
         rows = [(str(line["column"]), f"{line['prediction']:.4g}") for line in lines]
         print_table((f"for {name}", "prediction"), rows)
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if hasattr(label, "item") else label

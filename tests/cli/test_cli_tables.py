@@ -1,0 +1,69 @@
+"""`rankfold regress`, and how it fails."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from cli_runs import fails, run
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3)) * [1, 10, 100]
+    Y = X / [1, 10, 100] @ np.outer([1, -1, 2], [1, 3]) + 1 + 0.01 * rng.standard_normal((60, 2))
+    path = tmp_path_factory.mktemp("tables") / "samples.csv"
+    lines = [",".join(f"{number:.6f}" for number in row) for row in np.hstack([X, Y])]
+    path.write_text("\n".join(["a,b,c,y1,y2", *lines]))
+    return path
+
+
+TARGETS = ("--target", "y1", "--target", "y2")
+
+
+def test_regress_finds_coefficients_in_the_units_of_the_data(tmp_path, samples):
+    out = tmp_path / "coefficients.csv"
+    told = json.loads(run("regress", samples, *TARGETS, "--coefficients", out, "--json").stdout)
+    assert told["rank"] == 1
+    assert told["r2"] > 0.99
+    lines = list(csv.DictReader(io.StringIO(out.read_text())))
+    assert [line["feature"] for line in lines] == ["a", "b", "c", "(intercept)"]
+    found = np.array([[float(line[name]) for name in ("y1", "y2")] for line in lines])
+    truth = np.vstack([np.outer([1, -0.1, 0.02], [1, 3]), [[1, 1]]])
+    np.testing.assert_allclose(found, truth, atol=0.02)
+
+
+def test_regress_predicts(samples):
+    told = run("regress", samples, *TARGETS, "--rank", "1", "--ridge", "0", "--predict", samples)
+    predicted = np.array(
+        [list(map(float, row)) for row in csv.reader(io.StringIO(told.stdout)) if row[0] != "y1"]
+    )
+    truth = np.loadtxt(samples, delimiter=",", skiprows=1)[:, 3:]
+    assert np.abs(predicted - truth).max() < 0.1
+    assert "cross-validated" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "message"),
+    [
+        ("a,b,y\n1,2,3\n", ("--target", "z"), "there is no column 'z'; there are: 'a', 'b', 'y'"),
+        ("a,b,y\n1,2,3\n4,5,six\n", ("--target", "y"), "line 3: column 'y' is not a number: 'six'"),
+        ("a,b,y\n", ("--target", "y"), "nothing below the header"),
+        ("", ("--target", "y"), "mpty"),
+        ("a,b,y\n1,2\n", ("--target", "y"), "Expected 3 columns, got 2"),
+        ("a,b,y\n1,,3\n4,5,6\n", ("--target", "y"), "line 2: feature 2 is empty"),
+        ("a,b,y\n1,2,3\n4,5,6\n", ("--target", "y", "--rank", "best"), "rank"),
+    ],
+)
+def test_regress_says_what_is_wrong(tmp_path, content, words, message):
+    path = tmp_path / "x.csv"
+    path.write_text(content)
+    assert message in fails("regress", path, *words)
+
+
+def test_files(tmp_path, samples):
+    assert "No such file" in fails("regress", tmp_path / "no.csv", *TARGETS)
+    assert "no folder" in fails("regress", samples, *TARGETS, "--coefficients", tmp_path / "no" / "c.csv")
+    fails("regress", samples, code=2)
