@@ -24,7 +24,7 @@ BIN := .venv/bin
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	touch $@
 
-demo: .venv/base       ## complete a matrix, print a table, write demo.png
+demo: .venv/base       ## complete a matrix: a table, demo.png and demo.html
 	$(BIN)/rankfold demo
 
 test: .venv/test       ## unit, property and documentation tests
@@ -39,7 +39,7 @@ bench: .venv/bench     ## measured comparisons, minutes
 	$(BIN)/python -m benchmarks
 
 docs: .venv/docs       ## the documentation site, in site/
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
 	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache .hypothesis
