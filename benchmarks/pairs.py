@@ -25,8 +25,9 @@ import rankfold as rf
 Floats = np.ndarray[Any, Any]
 SEEDS = 7771, 8367, 22, 1812, 4659
 SETTINGS = "new drugs", "new targets", "pairs"
-INNER = {"nr": 5, "gpcr": 2}  # of five inner folds: gpcr has seven times as many interactions
+INNER = {"nr": 3, "gpcr": 1}  # of five inner folds: gpcr has seven times as many interactions
 RANK = 20
+POSITIVE, NEIGHBOURS = 5.0, 5  # weight of an interaction, and size of neighbourhoods: those of NRLMF
 PUBLISHED = {  # AUPR and AUC of NRLMF by its authors' code, on the same seeds
     ("nr", "pairs"): (0.724, 0.949), ("gpcr", "pairs"): (0.703, 0.960),
     ("nr", "new drugs"): (0.548, 0.895), ("gpcr", "new drugs"): (0.362, 0.883),
@@ -39,18 +40,14 @@ class Options(NamedTuple):
 
     left_out: bool = True  # whether drugs and targets without a known interaction are as good as unknown
     ridge: float = 0.1  # of ‖W‖², in units of one pair's loss
-    positive: float = 5.0  # weight of a known interaction
     diffusion: float = 0.5  # share of the kernel that is diffused over the graph of nearest neighbours
-    neighbours: int = 5
     own: float = 0.0  # what is added to the kernel's diagonal: traits that no other entity shares
 
 
 GRID = {
     "left_out": (False, True),
     "ridge": (0.03, 0.1, 0.3),
-    "positive": (1.0, 5.0, 20.0),
     "diffusion": (0.0, 0.5, 1.0),
-    "neighbours": (3, 5),
     "own": (0.0, 0.3),
 }
 
@@ -63,9 +60,9 @@ class Interactions:
     similarities: tuple[Floats, Floats]
 
     @cache  # noqa: B019  (two data sets, kept for the whole run)
-    def features(self, diffusion: float, neighbours: int, own: float) -> tuple[Floats, Floats]:
+    def features(self, diffusion: float, own: float) -> tuple[Floats, Floats]:
         """X and Z, for kernels with these options."""
-        X, Z = (root(kernel(S, diffusion, neighbours, own)) for S in self.similarities)
+        X, Z = (root(kernel(S, diffusion, own)) for S in self.similarities)
         return X, Z
 
 
@@ -78,9 +75,9 @@ def read(folder: Path, name: str) -> Interactions:
     return Interactions(Y.T, (drugs, targets))
 
 
-def kernel(S: Floats, diffusion: float, neighbours: int, own: float) -> Floats:
+def kernel(S: Floats, diffusion: float, own: float) -> Floats:
     """(1 - diffusion) S + diffusion (I - 0.9 G)⁻¹, with unit diagonals and G the graph of S, + own · I."""
-    nearest = np.argsort(-S, axis=1)[:, :neighbours]
+    nearest = np.argsort(-S, axis=1)[:, :NEIGHBOURS]
     graph = np.zeros_like(S)
     np.put_along_axis(graph, nearest, np.take_along_axis(S, nearest, axis=1), axis=1)
     graph = np.maximum(graph, graph.T)
@@ -101,15 +98,14 @@ def root(K: Floats) -> Floats:
 
 def predict(data: Interactions, known: Floats, options: Options) -> Floats:
     """Scores of all pairs, from the known ones alone."""
-    left_out, ridge, positive, *of_kernel = options
-    X, Z = data.features(*of_kernel)
-    if left_out:
+    X, Z = data.features(options.diffusion, options.own)
+    if options.left_out:
         seen = (data.Y > 0) & known
         known = known & seen.any(axis=1)[:, None] & seen.any(axis=0)
     y = data.Y[known]
-    cost = rf.Pairs(X, Z, y, "logistic", np.argwhere(known), np.where(y > 0, positive, 1.0))
+    cost = rf.Pairs(X, Z, y, "logistic", np.argwhere(known), np.where(y > 0, POSITIVE, 1.0))
     geometry = rf.FullRank(cost.shape, min(RANK, *cost.shape), metric="preconditioned")
-    problem = rf.Problem(cost + rf.Frobenius(ridge / y.size), geometry)
+    problem = rf.Problem(cost + rf.Frobenius(options.ridge / y.size), geometry)
     stop = rf.stopping.RelativeChange(1e-3, window=3)
     L, R = geometry.factors(rf.minimize(problem, rf.ConjugateGradient(), stop=stop, max_iterations=100).x)
     return np.asarray((X @ L) @ (Z @ R).T)
