@@ -161,6 +161,10 @@ def test_outputs_are_checked_before_the_work(tmp_path, table, option):
     assert "is a folder" in fails("complete", table, option, tmp_path)
 
 
+def test_a_picture_of_unknown_format_is_refused_before_the_work(tmp_path, table):
+    assert "ends in one of" in fails("complete", table, "--plot", tmp_path / "fit.docx")
+
+
 def test_an_output_that_may_not_be_written(tmp_path, table, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everything
     assert "may not be written" in fails("complete", table, "-o", tmp_path / "m.rankfold")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankfold.cli.console import INTERRUPTED, check_writable, fail, note, print_json, print_table
-from rankfold.cli.options import ColColumn, Delimiter, Header, Json, RowColumn, Seed, column_of
+from rankfold.cli.options import (
+    ColColumn,
+    Delimiter,
+    Header,
+    Json,
+    RowColumn,
+    Seed,
+    column_of,
+    number_or_auto,
+)
 
 if TYPE_CHECKING:
     from rankfold.report import Report
@@ -67,6 +75,10 @@ def complete(
 
     for path in (output, plot, report, checkpoint):
         check_writable(path)
+    if plot is not None:
+        from rankfold.report.figure import check_format
+
+        check_format(plot)
     if test is not None and holdout:
         raise typer.BadParameter("give --test or --holdout, not both")
     if duplicates not in ("keep", "error"):
@@ -80,8 +92,8 @@ def complete(
         unique=duplicates == "error",
     )
     job.fit(
-        {"rank": _number(rank, int, "--rank"), "bias": bias, "loss": loss, "tolerance": tolerance,
-         "regularization": _number(regularization, float, "--regularization"),
+        {"rank": number_or_auto(rank, int, "--rank"), "bias": bias, "loss": loss, "tolerance": tolerance,
+         "regularization": number_or_auto(regularization, float, "--regularization"),
          "max_iterations": max_iterations, "random_state": seed, "verbose": 1},
         checkpoint=checkpoint, resume=resume,
     )  # fmt: skip
@@ -102,15 +114,6 @@ def complete(
     if job.interrupted:
         kept = f"; the best model so far is in {output}" if output else "; give -o to keep the model"
         fail(f"{job.model.stop_reason_}{kept}", INTERRUPTED)
-
-
-def _number(text: str, kind: type[int] | type[float], option: str) -> Any:
-    """Return "auto", or the number that `text` stands for."""
-    if text == "auto":
-        return text
-    with suppress(ValueError):
-        return kind(text)
-    raise typer.BadParameter(f"{option} is a number or auto, not {text!r}")
 
 
 def _command() -> str:

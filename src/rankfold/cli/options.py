@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,7 +20,7 @@ Header = Annotated[
     ),
 ]
 RowColumn = Annotated[
-    str, typer.Option("--row", help="Column of the file with the row label: name or position.")
+    str, typer.Option("--row", help="Column of the file with the row: name, or position from 0.")
 ]
 ColColumn = Annotated[str, typer.Option("--col", help="Column with the column label.")]
 ModelFile = Annotated[Path, typer.Argument(help="A file that `complete -o` or `regress -o` wrote.")]
@@ -34,3 +35,12 @@ def column_of(text: str) -> str | int:
     (2, 'rating')
     """
     return int(text) if text.isdecimal() else text
+
+
+def number_or_auto(text: str, kind: type[int] | type[float], option: str) -> Any:
+    """Return "auto", or the number that `text` stands for."""
+    if text == "auto":
+        return text
+    with suppress(ValueError):
+        return kind(text)
+    raise typer.BadParameter(f"{option} is a number or auto, not {text!r}")

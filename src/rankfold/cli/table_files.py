@@ -69,6 +69,8 @@ def is_numeric(column: Any) -> bool:
 
 def numbers(table: Any, names: Sequence[str], file: str) -> Floats:
     """Return columns as one array, NaN where empty, or say which line holds something else."""
+    if not names:
+        raise ValueError(f"{name_of(file)}: there is no column of numbers")
     columns = []
     for name in names:
         if name not in table.column_names:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankfold.cli.console import check_writable, note, print_json
-from rankfold.cli.options import Delimiter, Json, Seed
+from rankfold.cli.options import Delimiter, Json, Seed, number_or_auto
 
 if TYPE_CHECKING:
     from rankfold.cli.table_files import Floats
@@ -21,20 +21,21 @@ Missing = Annotated[
 def impute(
     table: Table,
     output: Annotated[str, typer.Option("--output", "-o", help="- for standard output.")] = "-",
-    rank: Annotated[int, typer.Option(help="Of the matrix that the table is taken for.", min=1)] = 5,
+    rank: Annotated[str, typer.Option(help="How many hidden traits rows have: a number, or auto.")] = "auto",
     column: Annotated[
         list[str] | None, typer.Option(help="A column to impute; may repeat. By default all numbers.")
     ] = None,
     missing: Missing = None,
     delimiter: Delimiter = None,
+    max_iterations: Annotated[int, typer.Option(help="At most so many iterations.", min=1)] = 50,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
     """Fill the holes of a table from what its rows and columns have in common.
 
-    Known numbers stay as they are; columns of text are copied.
+    Known numbers stay as they are; columns of text, and columns without any number, are copied.
 
-    Example: rankfold impute sensors.csv -o filled.csv --rank 3
+    Example: rankfold impute sensors.csv -o filled.csv
     """
     import numpy as np
     import pyarrow as pa
@@ -44,28 +45,22 @@ def impute(
 
     check_writable(output)
     data = read_table(table, delimiter, missing or MISSING)
-    names = column or [name for name in data.column_names if is_numeric(data[name])]
+    names = column or [n for n in data.column_names if is_numeric(data[n]) and data[n].null_count < len(data)]
     values = numbers(data, names, table)
-    holes = np.isnan(values)
-    largest = min(values.shape) - 1
-    if rank > largest:
-        note(f"rankfold: warning: rank {rank} is too much for {values.shape[1]} columns; {largest} is taken")
-    filled = rf.LowRankImputer(rank=min(rank, largest), random_state=seed).fit_transform(values)
+    imputer = rf.LowRankImputer(
+        number_or_auto(rank, int, "--rank"), max_iterations=max_iterations, random_state=seed
+    )
+    filled = imputer.fit_transform(values)
     for k, name in enumerate(names):
-        place = data.column_names.index(name)
-        data = data.set_column(place, name, pa.array(filled[:, k]))
+        data = data.set_column(data.column_names.index(name), name, pa.array(filled[:, k]))
     write_table(output, data)
     copied = [name for name in data.column_names if name not in names]
-    told = {
-        "rows": len(values),
-        "imputed_columns": names,
-        "copied_columns": copied,
-        "filled": int(holes.sum()),
-    }
+    holes = int(np.isnan(values).sum())
     if json and output != "-":
-        print_json(told)
+        print_json({"rows": len(values), "rank": imputer.rank_, "filled": holes, "known": values.size - holes,
+                    "columns": names, "copied_columns": copied})  # fmt: skip
     else:
-        note(f"{holes.sum():,} of {holes.size:,} values filled; columns copied: {copied or 'none'}")
+        note(f"{holes:,} of {values.size:,} values filled at rank {imputer.rank_}; copied: {copied or '-'}")
 
 
 def regress(
@@ -103,7 +98,7 @@ def regress(
     model, score = _regression(
         numbers(data, names, table), numbers(data, target, table),
         {"rank": int(rank) if rank.isdecimal() else rank, "random_state": seed,
-         "ridge": ridge if ridge == "auto" else float(ridge)},
+         "ridge": number_or_auto(ridge, float, "--ridge")},
     )  # fmt: skip
     if coefficients is not None:
         write_table(coefficients, _coefficients(model, names, target))

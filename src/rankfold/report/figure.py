@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,15 @@ import numpy as np
 from rankfold.report.content import Report
 
 INK, OTHER = "#2563a8", "#a9b4c2"
+
+
+def check_format(path: str | os.PathLike[str]) -> None:
+    """Refuse a picture that could not be drawn: before the work, not after it."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    known = FigureCanvasBase.get_supported_filetypes()
+    if Path(path).suffix.lower().removeprefix(".") not in known:
+        raise ValueError(f"{os.fspath(path)}: a picture's name ends in one of {', '.join(sorted(known))}")
 
 
 def draw(report: Report, path: str | os.PathLike[str]) -> None:
