@@ -98,10 +98,12 @@ def sort(keys: Any, others: Any, data: Any, size: int, index: Any) -> tuple[NDAr
     starts = np.concatenate([np.zeros(1, np.uint64), ends[PIECES - 1 :: PIECES]])
     indptr = np.zeros(size + 1, np.uint64)
     others_out, data_out = np.empty(n, index), np.empty(n, data.dtype)
-    for part in _rounds(starts):
+    rounds = _rounds(starts)
+    room = max(int(starts[end] - starts[first]) for first, end in rounds)
+    split = np.empty(room, index), np.empty(room, index), np.empty(room, data.dtype)
+    for part in rounds:
         base, end = starts[part]
         m = int(end - base)
-        split = np.empty(m, index), np.empty(m, index), np.empty(m, data.dtype)
         run(_split, PIECES, n, (edges, keys, others, data, shift, heads, part, base, *split))
         run(_sort_buckets, int(part[1] - part[0]), m,
             (starts, part, *split, shift, indptr, others_out, data_out))  # fmt: skip
