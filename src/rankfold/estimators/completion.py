@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import warnings
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
@@ -28,6 +30,7 @@ from rankfold.rank import RankPath, choose_rank
 from rankfold.result import Result
 from rankfold.solvers import ConjugateGradient, Method
 from rankfold.stopping import RelativeChange
+from rankfold.trace import Row, Trace
 
 if TYPE_CHECKING:
     pass
@@ -48,7 +51,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     rank
         The number of columns of L and R; "auto" chooses it by entries held out (`rankfold.choose_rank`).
     bias
-        Whether there are offsets. They are fitted first, alone, each shrunk as if it had 5 entries more.
+        Whether there are offsets. They are fitted first, alone, each shrunk as if it had 2 entries more.
     regularization
         λ >= 0, the weight of Σ √n_i ‖L_i‖² + Σ √m_j ‖R_j‖² beside the sum of the losses, with n_i and m_j
         entries in row i and column j; in the unit of y for the square loss. "auto" chooses it by a tenth of
@@ -194,14 +197,20 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         weight, R = self._choose_weight(plain, seed, warm)
         penalised = Penalised.of(plain, self.bias)
         self.regularization_, self.biases_ = weight, penalised.biases
-        factors: Factors | None = None
-        if options["resume"] is None:
-            if warm is not None:
-                factors = warm.factors
-            elif weight:
-                start = penalised.start(weight, self.rank_, seed) if R is None else penalised.swept(R, weight)
-                factors = start
-        self._minimise(penalised, factors, **options)
+        factors = self._start(penalised, warm, R, seed) if options["resume"] is None else None
+        if factors is None and options["resume"] is None and weight:
+            self._all_zero(penalised)
+        else:
+            self._minimise(penalised, factors, **options)
+
+    def _start(self, penalised: Penalised, warm: _Warm | None, R: Any, seed: int) -> Factors | None:
+        """Return where to start; None for the cost's own start point or, with a penalty, if W = 0 is best."""
+        weight = self.regularization_
+        if warm is not None:
+            return warm.factors
+        if not weight:
+            return None
+        return penalised.start(weight, self.rank_, seed) if R is None else penalised.swept(R, weight)
 
     def _choose_rank(self, plain: Completion, seed: int) -> int:
         self.rank_path_: RankPath | None = None
@@ -236,23 +245,34 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
             raise ValueError(f"regularization must be 'auto' or finite and at least 0, not {weight!r}")
         return float(weight), None
 
+    def _all_zero(self, penalised: Penalised) -> None:
+        value = penalised.cost(0.0).value_at_zero
+        dtype = penalised.completion.observed.dtype
+        L, R = (np.zeros((d, self.rank_), dtype) for d in self.shape_)
+        self.factors_, self.n_iter_, self.trace_ = (L, R), 1, Trace([Row(0, value, 0.0, 0.0)])
+        self.converged_, self.stop_reason_ = True, "with this regularization, W = 0 is best"
+
     def _minimise(self, penalised: Penalised, factors: Factors | None, **options: Any) -> None:
         weight = self.regularization_
         problem = problem_of(penalised.cost(weight), self.rank_, self.geometry)
         auto = isinstance(self.solver, str) and self.solver == "auto"
-        result: Result = fit_problem(
-            problem,
-            solver=ConjugateGradient() if auto and weight else self.solver,
-            x0=None if factors is None else problem.geometry.from_factors(*factors),
-            max_iterations=self.max_iterations,
-            tolerance=_EXACT,
-            stop=RelativeChange(self.tolerance, _WINDOW if weight else _PLAIN_WINDOW),
-            verbose=self.verbose,
-            **options,
-        )
+        with warnings.catch_warnings():
+            if weight:  # where W loses rank the penalty has a kink, and at its bottom there is no way down
+                warnings.filterwarnings("ignore", message=".*stalled", category=ConvergenceWarning)
+            result: Result = fit_problem(
+                problem,
+                solver=ConjugateGradient() if auto and weight else self.solver,
+                x0=None if factors is None else problem.geometry.from_factors(*factors),
+                max_iterations=self.max_iterations,
+                tolerance=_EXACT,
+                stop=RelativeChange(self.tolerance, _WINDOW if weight else _PLAIN_WINDOW),
+                verbose=self.verbose,
+                **options,
+            )
         self.factors_ = penalised.balanced(*problem.geometry.factors(result.x))
         self.n_iter_, self.trace_ = max(result.iterations, 1), result.trace
-        self.converged_, self.stop_reason_ = result.converged, result.stop_reason
+        at_kink = bool(weight) and result.stop_reason.startswith("stalled")
+        self.converged_, self.stop_reason_ = result.converged or at_kink, result.stop_reason
 
 
 class _Warm(NamedTuple):

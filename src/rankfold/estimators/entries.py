@@ -77,6 +77,8 @@ def completion_of(data: Triples, sample_weight: Any, loss: str | Loss, dtype: DT
     weights = sample_weight
     if sample_weight is not None:
         weights = _check_sample_weight(sample_weight, values, dtype=held, ensure_non_negative=True)
+        if not weights.any():
+            raise ValueError("sample_weight is zero for every entry: there is nothing to fit")
     with warnings.catch_warnings():
         # What has no entry is predicted by the mean and the other side's offset.
         warnings.filterwarnings("ignore", message=".*no observed entry.*", category=UserWarning)

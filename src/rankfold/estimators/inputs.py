@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_torch_array
 from numpy.typing import NDArray
+from scipy import sparse
 
 Positions = NDArray[np.integer]
 SIDES = "row", "column"
@@ -23,6 +24,11 @@ def pair_columns(X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     >>> rows.tolist(), cols.tolist()
     (['ann', 'bob'], [3, 4])
     """
+    if sparse.issparse(X):
+        raise TypeError(
+            "sparse input is not supported, X holds pairs: for the stored entries of a sparse matrix in COO "
+            "format, give X = np.stack([A.row, A.col], axis=1) and y = A.data"
+        )
     if is_torch_array(X):
         X = X.detach().cpu().numpy()
     if hasattr(X, "columns") and not isinstance(X, np.ndarray):
@@ -35,7 +41,9 @@ def pair_columns(X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
             raise ValueError(f"X must be two-dimensional, one [row, column] per line; got shape {X.shape}")
         columns = list(X.T)
     if len(columns) != 2:
-        raise ValueError(f"X must have two columns, the row and the column of each entry; got {len(columns)}")
+        raise ValueError(
+            f"X must have two columns, the row and the column of each entry; got n_features = {len(columns)}"
+        )
     return column_of(columns[0], "X[{}, 0]"), column_of(columns[1], "X[{}, 1]")
 
 

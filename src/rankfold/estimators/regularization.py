@@ -31,8 +31,9 @@ from rankfold.stopping import RelativeChange
 Floats = NDArray[Any]
 Factors = tuple[Floats, Floats]
 
-# Candidates are λ_max times powers of this, from the first on, until the error has risen twice.
-_RATIO, _PATIENCE, _MAX_CANDIDATES = 0.7, 2, 15
+# Candidates are λ_max times powers of this, from the first on, until so many in a row lowered the held-out
+# loss by less than a part of it that no user would notice.
+_RATIO, _PATIENCE, _MAX_CANDIDATES, _NOTICED = 0.7, 2, 15, 5e-4
 _HELD_OUT = 0.1
 MAX_ENTRIES = 1_000_000  # that the choice looks at
 # Loose: candidates are compared by an error that no longer changes in its fourth digit.
@@ -86,9 +87,14 @@ class Penalised:
         roots = np.sqrt(np.maximum(s, _LIFT * s[0]))
         return self._unscaled(U * roots, V * roots)
 
-    def start(self, weight: float, rank: int, seed: int) -> Factors:
-        """Return a start: the dominant directions of what W has to explain, then a ridge problem per line."""
+    def start(self, weight: float, rank: int, seed: int) -> Factors | None:
+        """Return a start: the dominant directions of what W has to explain, then a ridge problem per line.
+
+        None if W = 0 is best: λ is at least λ_max.
+        """
         U, s, V = dominant_svd(self._slope(), rank, seed)
+        if s[0] <= weight:
+            return None
         roots = np.sqrt(np.maximum(s - weight, _LIFT * s[0]))
         return self.swept(self._unscaled(U * roots, V * roots)[1], weight)
 
@@ -185,17 +191,20 @@ def choose_weight(
     if not weight:
         return Choice(0.0, np.zeros((completion.shape[1], rank), completion.observed.dtype), ())
     factors: Factors | None = None
-    best, candidates = (inf, weight, np.empty(0)), []
+    best, candidates, in_vain = (inf, weight, np.empty(0)), [], 0
     for _ in range(_MAX_CANDIDATES):
         weight *= _RATIO
-        factors = fit.start(weight, rank, seed) if factors is None else fit.lifted(*factors)
-        factors = _loosely(fit, weight, factors, rank, geometry)
+        start = fit.start(weight, rank, seed) if factors is None else fit.lifted(*factors)
+        if start is None:
+            break
+        factors = _loosely(fit, weight, start, rank, geometry)
         predicted = offsets + np.einsum("pk,pk->p", factors[0][test[0]], factors[1][test[1]])
         error = float(losses_of(train, test, predicted).mean())
         candidates.append((weight, error))
+        in_vain = 0 if error < (1 - _NOTICED) * best[0] else in_vain + 1
         if error < best[0]:
             best = error, weight, factors[1]
-        if [e > best[0] for _, e in candidates[-_PATIENCE:]] == [True] * _PATIENCE:
+        if in_vain == _PATIENCE:
             break
     return Choice(best[1], best[2], tuple(candidates))
 
