@@ -10,8 +10,8 @@ The folder holds what is there of
 
 The split of seed s is `numpy.random.default_rng(s).permutation(n)`, the first part for training. Nothing is
 chosen on the test part. cmfrec (the `bench` extra) runs with its defaults and with the settings that its
-documentation names for rating data: λ = 35, or λ = 0.05 with `scale_lam`, "a good value for the MovieLens10M";
-each also with `add_implicit_features`. The best of the six is its best on the test data.
+documentation names for MovieLens10M ratings, λ = 35, and λ = 0.05 with `scale_lam`; each also with
+`add_implicit_features`. The best of the six is the best on the test data.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import rankfold as rf
+from rankfold.estimators.entries import completion_of
 from rankfold.estimators.offsets import fit_biases, predictions
 
 DATA = {
@@ -55,7 +56,7 @@ def ours(train: rf.data.Triples, test: rf.data.Triples, rank: int) -> tuple[floa
 
 
 def offsets_alone(train: rf.data.Triples, test: rf.data.Triples) -> float:
-    cost = rf.Completion(train.rows, train.cols, train.values, train.shape, duplicates="keep")
+    cost = completion_of(train, None, "square", "float64")
     return rmse(predictions(fit_biases(cost), test.rows, test.cols), test)
 
 

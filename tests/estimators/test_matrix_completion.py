@@ -288,6 +288,17 @@ def test_the_linear_operator_is_the_completed_matrix():
     assert operator.shape == (60, 40)
 
 
+def test_more_regularisation_than_the_data_can_bear_leaves_the_offsets():
+    X, y, _ = ratings()
+    fitted = model(regularization=1e6).fit(X, y)
+    assert not fitted.factors_[0].any()
+    assert not fitted.factors_[1].any()
+    assert fitted.converged_
+    assert "W = 0 is best" in fitted.stop_reason_
+    mean, b, c = fitted.biases_
+    np.testing.assert_allclose(everywhere(fitted), mean + b[:, None] + c)
+
+
 def test_constant_values_are_predicted():
     X, _, _ = ratings()
     np.testing.assert_allclose(model().fit(X, np.full(len(X), 4.0)).predict(X), 4.0, atol=1e-6)

@@ -26,6 +26,7 @@ from rankfold.estimators.fitting import Geometries, fit_problem, problem_of
 from rankfold.estimators.offsets import copied
 from rankfold.estimators.pattern import Pattern
 from rankfold.estimators.regularization import MAX_ENTRIES, Factors, Penalised, choose_weight, sample_rows
+from rankfold.problem import Problem
 from rankfold.rank import RankPath, choose_rank
 from rankfold.result import Result
 from rankfold.solvers import ConjugateGradient, Method
@@ -198,10 +199,11 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         penalised = Penalised.of(plain, self.bias)
         self.regularization_, self.biases_ = weight, penalised.biases
         factors = self._start(penalised, warm, R, seed) if options["resume"] is None else None
+        problem = problem_of(penalised.cost(weight), self.rank_, self.geometry)
         if factors is None and options["resume"] is None and weight:
-            self._all_zero(penalised)
+            self._all_zero(problem)
         else:
-            self._minimise(penalised, factors, **options)
+            self._minimise(problem, penalised, factors, **options)
 
     def _start(self, penalised: Penalised, warm: _Warm | None, R: Any, seed: int) -> Factors | None:
         """Return where to start; None for the cost's own start point or, with a penalty, if W = 0 is best."""
@@ -245,16 +247,16 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
             raise ValueError(f"regularization must be 'auto' or finite and at least 0, not {weight!r}")
         return float(weight), None
 
-    def _all_zero(self, penalised: Penalised) -> None:
-        value = penalised.cost(0.0).value_at_zero
-        dtype = penalised.completion.observed.dtype
-        L, R = (np.zeros((d, self.rank_), dtype) for d in self.shape_)
+    def _all_zero(self, problem: Problem) -> None:
+        value = float(problem.cost.value_at_zero)
+        L, R = (np.zeros((d, self.rank_), self.dtype) for d in self.shape_)
         self.factors_, self.n_iter_, self.trace_ = (L, R), 1, Trace([Row(0, value, 0.0, 0.0)])
         self.converged_, self.stop_reason_ = True, "with this regularization, W = 0 is best"
 
-    def _minimise(self, penalised: Penalised, factors: Factors | None, **options: Any) -> None:
+    def _minimise(
+        self, problem: Problem, penalised: Penalised, factors: Factors | None, **options: Any
+    ) -> None:
         weight = self.regularization_
-        problem = problem_of(penalised.cost(weight), self.rank_, self.geometry)
         auto = isinstance(self.solver, str) and self.solver == "auto"
         with warnings.catch_warnings():
             if weight:  # where W loses rank the penalty has a kink, and at its bottom there is no way down

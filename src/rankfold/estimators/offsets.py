@@ -17,8 +17,9 @@ from rankfold.costs.shifted import with_offsets
 
 Floats = NDArray[np.float64]
 
-# A row's offset is shrunk as if it had this many more entries that deviate by 0. Of 0.5, 1, 2, 3, 4, 5 (and
-# more), 2 gave the least error of offsets alone on Jester, MovieLens and MovieTweetings, on training data held out.
+# A row's offset is shrunk as if it had this many more entries that deviate by 0. Of 0.5, 1, 2, 3, 4, 5, 8, 12
+# and 20, 2 gave the least error of offsets alone on training data held out, on all three sets of ratings of
+# `benchmarks.ratings`.
 RIDGE = 2.0
 _MAX_ITERATIONS = 200
 _PRECISION = 1e-12
