@@ -83,6 +83,18 @@ def _warnings_as_notes() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """Say what is going on, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(text):
+        yield
+
+
 def check_writable(path: Path | str | None) -> None:
     """Refuse an output that cannot be written now, before work is done for it."""
     if path is None or str(path) == "-":

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 import rankfold as rf
-from rankfold.cli.console import note
+from rankfold.cli.console import note, working
 from rankfold.data import Triples, read_triples, split
 from rankfold.data.pairs import Side
 from rankfold.data.streams import name_of
@@ -45,7 +45,8 @@ class Job:
     ) -> Job:
         """Read the entries, and set those aside that the error is measured on."""
         began = perf_counter()
-        train = read_triples(file, **options)
+        with working(f"reading {name_of(file)}"):
+            train = read_triples(file, **options)
         if unique:
             _refuse_repeated(train, name_of(file))
         settings = {"held out": "nothing"}

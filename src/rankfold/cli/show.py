@@ -29,7 +29,9 @@ def demo(
     found = demonstration.run(seed)
     report, data = out.with_suffix(".html"), out.with_suffix(".csv")
     demonstration.plot(found, out)
-    write_report(demonstration.report_of(found, out.name, f"rankfold demo --out {out} --seed {seed}"), report)
+    write_report(
+        demonstration.report_of(found, "A photograph", f"rankfold demo --out {out} --seed {seed}"), report
+    )
     demonstration.write_known(found, data)
     d1, d2 = found.picture.shape
     if json:
