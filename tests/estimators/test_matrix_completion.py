@@ -1,5 +1,6 @@
 import numpy as np
 import pandas as pd
+import polars
 import pytest
 import torch
 from rating_data import everywhere, model, ratings, rmse
@@ -323,3 +324,43 @@ def test_sides_in_stripes_give_the_same_model(monkeypatch):
     assert np.isfinite(everywhere(model().fit(X, y))).all()
     for mine, theirs in zip(striped.observed_, expected.observed_, strict=True):
         np.testing.assert_array_equal(mine, theirs)
+
+
+def test_polars_frames_are_tables_too():
+    X, y, _ = ratings()
+    labelled = polars.DataFrame({"who": [f"u{i:02}" for i in X[:, 0]], "what": X[:, 1]})
+    fitted = model(regularization=1.0).fit(labelled, polars.Series(y))
+    expected = model(regularization=1.0).fit(X, y).predict(X)
+    np.testing.assert_array_equal(fitted.predict(labelled), expected)
+    assert fitted.col_labels_.dtype == np.int64
+
+
+def test_ctrl_c_leaves_the_best_model_so_far():
+    X, y, _ = ratings()
+
+    def interrupt(progress):
+        if progress.iteration == 2:
+            raise KeyboardInterrupt
+
+    with pytest.warns(ConvergenceWarning, match="interrupted after iteration 2"):
+        fitted = model(tolerance=1e-12).fit(X, y, callback=interrupt)
+    assert not fitted.converged_
+    assert fitted.score(X, y) > 0.9
+
+
+def test_ctrl_c_before_there_is_a_model_is_an_interrupt(monkeypatch):
+    X, y, _ = ratings()
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rankfold.solvers.ConjugateGradient.step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model().fit(X, y)
+
+
+def test_score_is_the_explained_variance():
+    X, y, _ = ratings()
+    fitted = model(regularization=1.0).fit(X, y)
+    expected = 1 - np.sum((y - fitted.predict(X)) ** 2) / np.sum((y - y.mean()) ** 2)
+    assert fitted.score(X, y) == pytest.approx(expected)

@@ -176,3 +176,13 @@ def test_a_full_disk_leaves_the_previous_file(tmp_path, monkeypatch, fails):
         rf.save(fitted(rank=1), path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_other_estimators_are_kept_too(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 5))
+    model = rf.ReducedRankRegression(rank=1).fit(X, X @ rng.standard_normal((5, 3)))
+    rf.save(model, tmp_path / "model")
+    loaded = rf.load(tmp_path / "model")
+    assert content(loaded) == content(model)
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
