@@ -1,11 +1,12 @@
 """Drug-target interaction (Yamanishi 2008) by `Pairs` on features from similarities: AUPR and AUC, 10 folds.
 
-    python -m benchmarks.pairs path/to/yamanishi [nr gpcr] [--seeds 5] [--settings pairs ...]
+    python -m benchmarks.pairs path/to/yamanishi [nr gpcr] [--seeds 5] [--settings pairs ...] [--transfer]
 
 The protocol and the folds of PyDTI: pairs, drugs (whole rows) or targets (whole columns) are held out, five
 seeds, ten folds each, and the areas averaged over the fifty folds. A fold's labels enter nowhere; the given
 similarities of all entities do. The options of the model are chosen anew for each fold, by AUPR on parts held
-out in the same way within its training part (`choose`).
+out in the same way within its training part (`choose`); with --transfer, once, by five folds of the other
+data set, so that no label of a set has a say in the options that it is scored with.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import rankfold as rf
 Floats = np.ndarray[Any, Any]
 SEEDS = 7771, 8367, 22, 1812, 4659
 SETTINGS = "new drugs", "new targets", "pairs"
+OTHER = {"nr": "gpcr", "gpcr": "nr"}
 INNER = {"nr": 3, "gpcr": 1}  # of five inner folds: gpcr has seven times as many interactions
 RANK = 20
 POSITIVE, NEIGHBOURS = 5.0, 5  # weight of an interaction, and size of neighbourhoods: those of NRLMF
@@ -152,15 +154,18 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=list(INNER), help="data sets: nr, gpcr")
     parser.add_argument("--seeds", type=int, default=len(SEEDS))
     parser.add_argument("--settings", nargs="*", choices=SETTINGS, default=SETTINGS)
+    parser.add_argument("--transfer", action="store_true", help="choose the options on the other data set")
     arguments = parser.parse_args()
     print("| set | setting | AUPR | NRLMF | AUC | NRLMF | folds | chosen most often |\n" + "|---" * 8 + "|")
     for name in arguments.names:
         data = read(arguments.folder, name)
         for setting in arguments.settings:
             found, chosen = [], []
+            other = read(arguments.folder, OTHER[name]) if arguments.transfer else None
+            options = choose(other, np.ones(other.Y.shape, bool), setting, 5) if other else None
             for seed in SEEDS[: arguments.seeds]:
                 for test in held_out(data.Y.shape, setting, seed, 10):
-                    chosen.append(choose(data, ~test, setting, INNER[name]))
+                    chosen.append(options or choose(data, ~test, setting, INNER[name]))
                     found.append(areas(data, ~test, test, chosen[-1]))
             (aupr, area), theirs = np.mean(found, axis=0), PUBLISHED[name, setting]
             often = (
