@@ -1,111 +1,216 @@
-"""Hard completion instances: ill-conditioned, few entries, or both; success rates and times.
+"""Hard completion instances: ill-conditioned, few entries, or both; and what `auto` costs on easy ones.
 
-    python -m benchmarks.hard [--seeds 20] [--only NAME ...]
+    python -m benchmarks.hard [--seeds 20] [--only NAME ...] [--peers]
 
 Every instance samples at least r entries per row and column. A success is a relative error of the whole W
-below the instance's bound. Times exclude the start point, are medians over seeds, and are given relative to
-the easy instance of the same size run in turn within the same loop. Writes docs/figures/hard.json.
+within the row's bound (and, where the row says so, f ≤ 1e-20 · f(0)). Each row with a reference runs it in
+turn, seed by seed, and gives the median ratio; times exclude the start point. `--peers` adds cmfrec's
+alternating least squares (the `bench` extra). Runs are kept in docs/figures/hard.csv, and those found there
+are not repeated: delete it to begin anew. Prints the tables of docs/hard-instances.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import csv
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 import rankfold as rf
 
-OUT = Path(__file__).parent.parent / "docs" / "figures" / "hard.json"
+OUT = Path(__file__).parent.parent / "docs" / "figures" / "hard.csv"
+FIELDS = ("row", "role", "seed", "seconds", "cpu_seconds", "iterations", "value", "error")
+PEER_ITERATIONS, PEER_SEEDS = 200, 3
 
 
 class Instance(NamedTuple):
-    """One row of the table; `against` names the easy instance whose time it is compared with."""
+    """What is to be completed, and how far."""
 
     shape: tuple[int, int]
     rank: int
     oversampling: float
-    condition: float
-    bound: float
+    condition: float | None = None
     tolerance: float = 1e-20
-    against: str = ""
 
 
-INSTANCES = {
-    "P1": Instance((4000, 4000), 5, 8, 1, 1e-6),
-    "P4": Instance((4000, 4000), 5, 8, 1e3, 1e-6, against="P1"),
-    "r10": Instance((4000, 4000), 10, 3, 1, 1e-6),
-    "r10-1e5": Instance((4000, 4000), 10, 3, 1e5, 1e-6, against="r10"),
-    "1e5-1.8": Instance((1000, 1000), 5, 1.8, 1e5, 1e-6, 1e-24),
-    "1e5-1.5": Instance((1000, 1000), 5, 1.5, 1e5, 1e-6, 1e-24),
-    "10-1.8": Instance((1000, 1000), 5, 1.8, 10, 1e-6),
-    "10-1.5": Instance((1000, 1000), 5, 1.5, 10, 1e-6),
-    "10-1.3": Instance((1000, 1000), 5, 1.3, 10, 1e-6),
-    "r30-1e10": Instance((1000, 1000), 30, 1.5, 1e10, 1e-9, 1e-26),
-    "300-1.8": Instance((300, 350), 5, 1.8, 10, 1e-6),
-    "300-1.5": Instance((300, 350), 5, 1.5, 10, 1e-6),
-    "300-1.3": Instance((300, 350), 5, 1.3, 10, 1e-6),
+class Row(NamedTuple):
+    """An instance for `auto`, the error that counts as success, and what its time is compared with."""
+
+    instance: Instance
+    bound: float = 1e-6
+    against: Instance | None = None
+    solver: str = "auto"
+    peer: bool = False
+
+
+P1 = Instance((4000, 4000), 5, 8)
+R10 = Instance((4000, 4000), 10, 3, 1)
+HARD = {
+    "P4": Row(P1._replace(condition=1e3), against=P1, peer=True),
+    "r10-1e5": Row(R10._replace(condition=1e5), against=R10, peer=True),
+    "1e5-1.8": Row(Instance((1000, 1000), 5, 1.8, 1e5, 1e-24)),
+    "1e5-1.5": Row(Instance((1000, 1000), 5, 1.5, 1e5, 1e-24)),
+    "10-1.8": Row(Instance((1000, 1000), 5, 1.8, 10)),
+    "10-1.5": Row(Instance((1000, 1000), 5, 1.5, 10)),
+    "10-1.3": Row(Instance((1000, 1000), 5, 1.3, 10)),
+    "r30-1e10": Row(Instance((1000, 1000), 30, 1.5, 1e10, 1e-22), bound=1e-9),
+    "300-1.8": Row(Instance((300, 350), 5, 1.8, 10)),
+    "300-1.5": Row(Instance((300, 350), 5, 1.5, 10)),
+    "300-1.3": Row(Instance((300, 350), 5, 1.3, 10)),
 }
+EASY = {
+    name: Row(instance, against=instance, solver="cg")
+    for name, instance in {
+        "easy P1": P1,
+        "easy P2": Instance((32000, 32000), 5, 8),
+        "easy P3": Instance((4000, 4000), 5, 3),
+        "easy P5": Instance((10000, 10000), 20, 4),
+        "easy r10": R10,
+        "bad start": R10._replace(condition=10),
+    }.items()
+}
+ROWS = HARD | EASY
 
 
-def solve(instance: Instance, seed: int, solver: Any = "auto", iterations: int = 3000) -> dict[str, Any]:
+def drawn(instance: Instance, seed: int) -> tuple[rf.data.CompletionInstance, rf.Problem]:
     data = rf.data.random_completion(
         instance.shape, instance.rank, instance.oversampling, seed,
         condition=instance.condition, min_per_line=True,
     )  # fmt: skip
     cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
-    problem = rf.Problem(cost, rf.FullRank(cost.shape, instance.rank, metric="preconditioned"))
+    return data, rf.Problem.of(cost, instance.rank)
+
+
+def solve(instance: Instance, seed: int, solver: str, iterations: int = 3000) -> dict[str, Any]:
+    data, problem = drawn(instance, seed)
     x0 = problem.start()
-    began = time.perf_counter()
+    began, began_cpu = time.perf_counter(), time.process_time()
     result = rf.minimize(problem, solver, x0, tolerance=instance.tolerance, max_iterations=iterations)
     return {
-        "seed": seed,
         "seconds": time.perf_counter() - began,
+        "cpu_seconds": time.process_time() - began_cpu,
         "iterations": result.iterations,
-        "value": result.value / cost.value_at_zero,
+        "value": result.value / problem.cost.value_at_zero,
         "error": data.relative_error(*problem.geometry.factors(result.x)),
     }
 
 
-def summary(name: str, runs: list[dict[str, Any]], easy: list[dict[str, Any]] | None) -> dict[str, Any]:
-    instance = INSTANCES[name]
-    row = {
-        "instance": name,
-        **{field: getattr(instance, field) for field in ("shape", "rank", "oversampling", "condition")},
-        "seeds": len(runs),
-        "success": float(np.mean([run["error"] <= instance.bound for run in runs])),
-        "median_error": float(np.median([run["error"] for run in runs])),
-        "median_seconds": float(np.median([run["seconds"] for run in runs])),
-        "median_iterations": float(np.median([run["iterations"] for run in runs])),
+def cmfrec_als(instance: Instance, seed: int) -> dict[str, Any]:
+    from cmfrec import CMF
+
+    data, problem = drawn(instance, seed)
+    triples = sparse.coo_array((data.values, (data.rows, data.cols)), shape=data.shape)
+    options = {"user_bias": False, "item_bias": False, "center": False, "use_cg": False, "use_float": False}
+    model = CMF(k=instance.rank, lambda_=1e-12, niter=PEER_ITERATIONS, random_state=seed, **options)
+    began, began_cpu = time.perf_counter(), time.process_time()
+    model.fit(triples)
+    seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - began_cpu
+    return {
+        "seconds": seconds,
+        "cpu_seconds": cpu_seconds,
+        "iterations": PEER_ITERATIONS,
+        "value": problem.cost.value(model.A_, model.B_) / problem.cost.value_at_zero,
+        "error": data.relative_error(model.A_, model.B_),
     }
-    if easy:
-        row["times_easy"] = row["median_seconds"] / float(np.median([run["seconds"] for run in easy]))
-    return row
+
+
+def tasks(name: str, seed: int, peers: bool) -> dict[str, Any]:
+    """Return what is to be run in turn for one seed of a row, by its role there."""
+    row = ROWS[name]
+    todo: dict[str, Any] = {"auto": lambda: solve(row.instance, seed, "auto")}
+    if row.against is not None:
+        against = row.against
+        todo["reference"] = lambda: solve(against, seed, row.solver)
+    if peers and row.peer and seed < PEER_SEEDS:
+        todo["cmfrec"] = lambda: cmfrec_als(row.instance, seed)
+    return todo
+
+
+def load() -> list[dict[str, Any]]:
+    if not OUT.exists():
+        return []
+    with OUT.open(newline="") as file:
+        return [
+            {key: row[key] if key in FIELDS[:2] else float(row[key]) for key in FIELDS}
+            for row in csv.DictReader(file)
+        ]
+
+
+def keep(run: dict[str, Any]) -> None:
+    new = not OUT.exists()
+    with OUT.open("a", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerow({key: f"{value:.4g}" if isinstance(value, float) else value
+                         for key, value in run.items()})  # fmt: skip
+
+
+def measure(names: Sequence[str], seeds: int, peers: bool) -> None:
+    done = {(run["row"], run["role"], run["seed"]) for run in load()}
+    for name in names:
+        compiled = False
+        for seed in range(seeds):
+            todo = {role: task for role, task in tasks(name, seed, peers).items()
+                    if (name, role, seed) not in done}  # fmt: skip
+            if todo and not compiled:
+                for task in tasks(name, seed, peers=False).values():
+                    task()
+                compiled = True
+            for role, task in todo.items():
+                keep({"row": name, "role": role, "seed": seed, **task()})
+
+
+def line(name: str, runs: list[dict[str, Any]]) -> str:
+    """Return one row of the table in Markdown."""
+    row, (shape, rank, oversampling, condition, _) = ROWS[name], ROWS[name].instance
+    mine = [run for run in runs if run["row"] == name and run["role"] == "auto"]
+    if not mine:
+        return f"| {name} | not run |"
+    reference = {run["seed"]: run for run in runs if run["row"] == name and run["role"] == "reference"}
+    wins = sum(run["error"] <= row.bound for run in mine)
+    middle = {key: float(np.median([run[key] for run in mine])) for key in FIELDS[3:]}
+    pairs = [(run, reference[run["seed"]]) for run in mine if run["seed"] in reference]
+    ratios = [
+        f"{np.median([run[key] / other[key] for run, other in pairs]):.2f}" if pairs else "–"
+        for key in ("seconds", "cpu_seconds")
+    ]
+    cells = [
+        name, f"{shape[0]}×{shape[1]}", rank, f"{oversampling:g}",
+        "–" if condition is None else f"{condition:g}", f"{wins} of {len(mine)}",
+        f"{middle['error']:.1e}", f"{max(run['value'] for run in mine):.0e}", f"{middle['iterations']:.0f}",
+        f"{middle['seconds']:.2f}", f"{middle['cpu_seconds']:.2f}", *ratios,
+    ]  # fmt: skip
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def report(names: Sequence[str]) -> None:
+    runs = load()
+    print("| row | shape | r | ρ | κ | success | median error | largest f / f(0) | iterations | seconds "
+          "| CPU seconds | times the reference | in CPU seconds |\n" + "|---" * 13 + "|")  # fmt: skip
+    for name in names:
+        print(line(name, runs))
+    for run in runs:
+        if run["role"] == "cmfrec":
+            print(f"cmfrec on {run['row']}, seed {run['seed']:.0f}: f / f(0) {run['value']:.1e}, error "
+                  f"{run['error']:.1e} after {run['iterations']:.0f} iterations, "
+                  f"{run['cpu_seconds']:.1f} CPU seconds")  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--only", nargs="*", choices=INSTANCES, default=list(INSTANCES))
+    parser.add_argument("--only", nargs="*", choices=ROWS, default=list(ROWS))
+    parser.add_argument("--peers", action="store_true")
     options = parser.parse_args()
-    rows = json.loads(OUT.read_text()) if OUT.exists() else []
-    for name in options.only:
-        instance = INSTANCES[name]
-        names = [name, instance.against] if instance.against else [name]
-        for each in names:
-            solve(INSTANCES[each], 0)  # compiles
-        runs: dict[str, list[dict[str, Any]]] = {each: [] for each in names}
-        for seed in range(options.seeds):
-            for each in names:
-                runs[each].append(solve(INSTANCES[each], seed))
-        row = summary(name, runs[name], runs.get(instance.against))
-        print(json.dumps(row), flush=True)
-        rows = [old for old in rows if old["instance"] != name] + [row]
-        OUT.parent.mkdir(parents=True, exist_ok=True)
-        OUT.write_text(json.dumps(rows, indent=1) + "\n")
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    measure(options.only, options.seeds, options.peers)
+    report(options.only)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rankfold.geometry.base import Point
 from rankfold.geometry.full_rank import FullRank
 from rankfold.problem import Problem
-from rankfold.solvers.base import Method, Report
+from rankfold.solvers.base import Method, Nested, Report
 from rankfold.solvers.conjugate_gradient import ConjugateGradient, ConjugateGradientState
 from rankfold.solvers.continuation import ContinuationState, RankContinuation
 from rankfold.solvers.reweighted import ReweightedContinuation, ReweightedState
@@ -27,30 +27,13 @@ _RECORDS = (ConjugateGradientState, ContinuationState, Proposal, ReweightedState
 
 
 @dataclass(frozen=True, kw_only=True)
-class AutoState:
+class AutoState(Nested):
     """The state of the method at work, which one that is, and what stagnation is judged by."""
 
-    inner: Any
     level: int
     start: Point
     values: tuple[float, ...] = ()
     norms: tuple[float, ...] = ()
-    report: Report = field(default_factory=Report)
-
-    @property
-    def x(self) -> Point:
-        """The point."""
-        return self.inner.x
-
-    @property
-    def value(self) -> float:
-        """The cost at the point."""
-        return float(self.inner.value)
-
-    @property
-    def gradient_norm(self) -> float:
-        """The norm of the gradient there."""
-        return float(self.inner.gradient_norm)
 
     @property
     def stalled(self) -> str:

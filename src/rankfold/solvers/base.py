@@ -50,6 +50,29 @@ class Located:
         return self.here.gradient_norm
 
 
+@dataclass(frozen=True, kw_only=True)
+class Nested:
+    """The part of a state that every method has which lets another one work: it is where that one is."""
+
+    inner: Any
+    report: Report = Report()
+
+    @property
+    def x(self) -> Point:
+        """The point."""
+        return self.inner.x
+
+    @property
+    def value(self) -> float:
+        """The cost at the point."""
+        return float(self.inner.value)
+
+    @property
+    def gradient_norm(self) -> float:
+        """The norm of the gradient there, at the inner method's rank and of its cost."""
+        return float(self.inner.gradient_norm)
+
+
 class State(Protocol):
     """What the driver reads of a method's state; the rest of it is the method's own.
 

@@ -7,41 +7,24 @@ from typing import Any
 
 from rankfold.geometry.base import Point
 from rankfold.problem import Problem
-from rankfold.solvers.base import Method, Report
+from rankfold.solvers.base import Method, Nested, Report
 from rankfold.solvers.conjugate_gradient import ConjugateGradient
 from rankfold.solvers.growth import collapsed, grown, truncated
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContinuationState:
+class ContinuationState(Nested):
     """The inner solver's state at the present rank, the last rank, and whether it is time to change.
 
     `x` is a point of the problem's geometry at the rank `rank`, which below `limit` is not the problem's own:
     `problem.geometry.factors(x)` gives L and R with as many columns.
     """
 
-    inner: Any
     rank: int
     limit: int
     ripe: bool = False
-    report: Report = field(default_factory=Report)
     stalled: str = ""
     stationary: bool = False
-
-    @property
-    def x(self) -> Point:
-        """The point."""
-        return self.inner.x
-
-    @property
-    def value(self) -> float:
-        """The cost at the point."""
-        return float(self.inner.value)
-
-    @property
-    def gradient_norm(self) -> float:
-        """The norm of the gradient there, at the present rank."""
-        return float(self.inner.gradient_norm)
 
 
 @dataclass(frozen=True)

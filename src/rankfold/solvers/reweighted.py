@@ -15,7 +15,7 @@ from rankfold.geometry.base import Point
 from rankfold.geometry.full_rank import FullRank
 from rankfold.linalg import gram, svd_of_product
 from rankfold.problem import Problem
-from rankfold.solvers.base import Method, Report
+from rankfold.solvers.base import Method, Nested, Report
 from rankfold.solvers.conjugate_gradient import ConjugateGradient
 from rankfold.solvers.growth import curvature, dominant_pairs, grown, truncated
 from rankfold.solvers.trust_region import TrustRegion
@@ -86,33 +86,26 @@ class Ridged(Cost):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReweightedState:
+class ReweightedState(Nested):
     """The inner solver's state on the ridged cost, and where on the path it is.
 
     `weights` is None once the ridge is gone. `threshold` is what a singular value of the gradient must
     exceed for the rank to grow; `scale` turns it into the singular value of W that it stands for.
     """
 
-    inner: Any
     rank: int
-    value: float
+    misfit: float
     threshold: float
     scale: float
     weights: Any = None
     taken: int = 0
     after: int = 0
     ripe: bool = False
-    report: Report = field(default_factory=Report)
 
     @property
-    def x(self) -> Point:
-        """The point."""
-        return self.inner.x
-
-    @property
-    def gradient_norm(self) -> float:
-        """The norm of the gradient there, of the ridged cost while there is a ridge."""
-        return float(self.inner.gradient_norm)
+    def value(self) -> float:
+        """The cost at the point, without the ridge."""
+        return self.misfit
 
     @property
     def stalled(self) -> str:
@@ -179,15 +172,16 @@ class ReweightedContinuation:
             return self._next(problem, state)
         if state.weights is None:
             inner = self.finish.step(problem.with_rank(state.rank), state.inner)
-            return replace(state, inner=inner, value=inner.value, report=inner.report)
+            return replace(state, inner=inner, misfit=inner.value, report=inner.report)
         cost = Ridged(problem.cost, state.weights)
         here = replace(problem.with_rank(state.rank), cost=cost)
         before = _at_home(here, state.inner)
         inner = self.solver.step(here, before)
         slow = inner.report.step != 0 and before.value - inner.value < self.slow * inner.value
         ripe = slow or bool(inner.stalled) or state.taken + 1 >= _STAGE
-        value = max(inner.value - cost.ridge(*here.geometry.factors(inner.x)), 0.0)
-        return replace(state, inner=inner, value=value, taken=state.taken + 1, ripe=ripe, report=inner.report)
+        misfit = max(inner.value - cost.ridge(*here.geometry.factors(inner.x)), 0.0)
+        taken = state.taken + 1
+        return replace(state, inner=inner, misfit=misfit, taken=taken, ripe=ripe, report=inner.report)
 
     def _next(self, problem: Problem, state: ReweightedState) -> ReweightedState:
         rank, threshold = state.rank, state.threshold
@@ -213,9 +207,9 @@ class ReweightedContinuation:
         else:
             inner = replace(self.finish, initial_radius=_RADIUS * float(np.linalg.norm(s))).init(here, x)
             note = f"rank {rank}, no ridge"
-        value = problem.cost.value(U * s, V)
+        misfit = problem.cost.value(U * s, V)
         return ReweightedState(
-            inner=inner, rank=rank, value=value, threshold=threshold, scale=scale, weights=weights,
+            inner=inner, rank=rank, misfit=misfit, threshold=threshold, scale=scale, weights=weights,
             after=after, report=Report(note=note),
         )  # fmt: skip
 
