@@ -48,14 +48,38 @@ class Identifiability:
         if self.unique:
             freedom = f"{self.dimension} degrees of freedom of rank {self.rank}"
             return f"{self.entries} entries determine the {freedom}"
-        why = [
-            f"{lines.size} {name} have fewer than {self.rank} entries (the first: {lines[:5].tolist()})"
-            for name, lines in (("rows", self.rows), ("columns", self.cols))
-            if lines.size
-        ]
-        if self.entries < self.dimension:
-            why.append(f"{self.entries} entries cannot determine {self.dimension} degrees of freedom")
-        return f"not unique: about {self.free:.0f} directions are free; " + "; ".join(why)
+        why = _shortages(self.rank, self.rows, self.cols, self.entries, self.dimension)
+        return "; ".join([f"not unique: about {self.free:.0f} directions are free", *why])
+
+
+def shortages(cost: Completion, rank: int) -> list[str]:
+    """Say why counting alone shows that the entries do not determine a matrix of this rank; else nothing.
+
+    Examples
+    --------
+    >>> shortages(Completion([0, 0, 1, 1, 2], [0, 1, 0, 1, 0], [1.0] * 5, (3, 2)), rank=2)
+    ['1 rows have fewer than 2 entries (the first: [2])', '5 entries cannot determine 6 degrees of freedom']
+    """
+    dimension = rank * (sum(cost.shape) - rank)
+    return _shortages(rank, *_short_lines(cost, rank), cost.observed.size, dimension)
+
+
+def _short_lines(cost: Completion, rank: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    observed = cost.observed
+    return np.flatnonzero(observed.by_row.counts < rank), np.flatnonzero(observed.by_column.counts < rank)
+
+
+def _shortages(
+    rank: int, rows: NDArray[np.int64], cols: NDArray[np.int64], entries: int, dimension: int
+) -> list[str]:
+    why = [
+        f"{lines.size} {name} have fewer than {rank} entries (the first: {lines[:5].tolist()})"
+        for name, lines in (("rows", rows), ("columns", cols))
+        if lines.size
+    ]
+    if entries < dimension:
+        why.append(f"{entries} entries cannot determine {dimension} degrees of freedom")
+    return why
 
 
 def identifiability(cost: Completion, L: Any, R: Any, seed: int = 0) -> Identifiability:
@@ -77,7 +101,7 @@ def identifiability(cost: Completion, L: Any, R: Any, seed: int = 0) -> Identifi
     L, R = np.asarray(L, dtype=np.float64), np.asarray(R, dtype=np.float64)
     rank, observed = L.shape[1], cost.observed
     geometry = FullRank(cost.shape, rank, metric="preconditioned")
-    rows, cols = (np.flatnonzero(side.counts < rank) for side in (observed.by_row, observed.by_column))
+    rows, cols = _short_lines(cost, rank)
     problem = Problem(_fitted(cost, L, R), geometry)
     free = _null_dimension(problem.at(geometry.from_factors(L, R)), seed)
     return Identifiability(rank, geometry.dimension, observed.size, rows, cols, free)

@@ -364,3 +364,13 @@ def test_score_is_the_explained_variance():
     fitted = model(regularization=1.0).fit(X, y)
     expected = 1 - np.sum((y - fitted.predict(X)) ** 2) / np.sum((y - y.mean()) ** 2)
     assert fitted.score(X, y) == pytest.approx(expected)
+
+
+def test_a_fit_that_entries_do_not_determine_says_so():
+    data = rf.data.random_completion((40, 30), rank=2, oversampling=0.8, seed=0, min_per_line=1)
+    few = int((np.bincount(data.rows, minlength=40) < 2).sum())
+    plain = model(rank=2, bias=False, regularization=0.0, tolerance=0.1)
+    with pytest.warns(
+        UserWarning, match=rf"not unique: {few} rows have fewer than 2 entries \(the first: \["
+    ):
+        plain.fit(data)

@@ -40,6 +40,15 @@ def test_a_bad_start_goes_to_continuation_at_once():
     assert data.relative_error(*problem.geometry.factors(auto.x)) < 1e-8
 
 
+def test_a_start_whose_leading_pair_is_noise_is_left_to_conjugate_gradients():
+    _, problem = problem_of((4000, 4000), 5, 3.0)
+    at_start = problem.cost.value(*problem.geometry.factors(problem.start()))
+    assert at_start > 10 * problem.cost.value_at_zero
+    auto = rf.minimize(problem, "auto", tolerance=1e-20)
+    assert auto.converged
+    assert decisions(auto) == []
+
+
 def test_escalates_to_the_second_order_near_the_limit():
     data, problem = problem_of((300, 350), 5, 1.5, condition=10.0)
     auto = rf.minimize(problem, "auto", tolerance=1e-18, max_iterations=2000)

@@ -26,6 +26,7 @@ from rankfold.estimators.fitting import Geometries, fit_problem, problem_of
 from rankfold.estimators.offsets import copied
 from rankfold.estimators.pattern import Pattern
 from rankfold.estimators.regularization import MAX_ENTRIES, Factors, Penalised, choose_weight, sample_rows
+from rankfold.identifiability import shortages
 from rankfold.problem import Problem
 from rankfold.rank import RankPath, choose_rank
 from rankfold.result import Result
@@ -196,6 +197,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         if warm is not None and not warm.fits(self):
             warm = None
         weight, R = self._choose_weight(plain, seed, warm)
+        if not weight:
+            _warn_of_shortages(plain, self.rank_)
         penalised = Penalised.of(plain, self.bias)
         self.regularization_, self.biases_ = weight, penalised.biases
         factors = self._start(penalised, warm, R, seed) if options["resume"] is None else None
@@ -275,6 +278,14 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         self.n_iter_, self.trace_ = max(result.iterations, 1), result.trace
         at_kink = bool(weight) and result.stop_reason.startswith("stalled")
         self.converged_, self.stop_reason_ = result.converged or at_kink, result.stop_reason
+
+
+def _warn_of_shortages(plain: Completion, rank: int) -> None:
+    """Without a regulariser, what too few entries leave open stays open: some predictions are chance."""
+    why = shortages(plain, rank)
+    if why:
+        message = f"the fit is not unique: {'; '.join(why)}. Lower the rank, or set regularization"
+        warnings.warn(message, UserWarning, stacklevel=4)
 
 
 class _Warm(NamedTuple):

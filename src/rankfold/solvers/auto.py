@@ -20,7 +20,9 @@ from rankfold.solvers.trust_region import TrustRegion, TrustRegionState
 _WINDOW = 20
 _VALUE, _GRADIENT = 0.5, 0.2
 # A spectral start with a misfit so many times that of W = 0 holds mostly sampling noise, scaled up: it is 0.3
-# on P1 and 1.4 at 4000², r = 10, OS = 3, but 17 and 39 there with condition number 10, and 38 on P4.
+# on P1, but 38 on P4 and 99 at 4000², r = 10, OS = 3, κ = 1e5. There its leading pair alone is better than
+# W = 0 (0.1 to 0.3): the matrix is ill conditioned. Where that pair is noise too (1.2 to 40 with few entries:
+# P3, or 1000² at ρ = 1.8), continuation would start no better than conjugate gradients, which may well do.
 _BAD_START = 10.0
 # The records that a state may hold, imported here by name so that checkpoints know them.
 _RECORDS = (ConjugateGradientState, ContinuationState, Proposal, ReweightedState, TrustRegionState)
@@ -75,13 +77,16 @@ class Auto:
     """
 
     def init(self, problem: Problem, x0: Point) -> AutoState:
-        """Start with conjugate gradients at x0, or with rank continuation if x0 is much worse than W = 0."""
+        """Start with conjugate gradients at x0, or with continuation if only its leading pair is good."""
         zero, methods = problem.cost.value_at_zero, _methods(problem)
         inner = methods[0].init(problem, x0)
         if not (problem.geometry.rank > 1 and inner.value > _BAD_START * zero > 0):
             return AutoState(inner=inner, level=0, start=x0)
-        note = f"the start is {inner.value / zero:.0f} times as bad as W = 0: RankContinuation"
-        return AutoState(inner=methods[1].init(problem, x0), level=1, start=x0, report=Report(note=note))
+        leading = methods[1].init(problem, x0)
+        if leading.value >= zero:
+            return AutoState(inner=inner, level=0, start=x0)
+        note = f"the start is {inner.value / zero:.0f} times as bad as W = 0, its leading pair is not: "
+        return AutoState(inner=leading, level=1, start=x0, report=Report(note=note + "RankContinuation"))
 
     def step(self, problem: Problem, state: AutoState) -> AutoState:
         """Let the method at work take a step; or hand over to the next, if it stagnates."""
