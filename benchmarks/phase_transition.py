@@ -1,17 +1,17 @@
 """Success rates over sampling × condition number and sampling × rank, as a plot.
 
-    python -m benchmarks.phase_transition [--size 150] [--seeds 3] [--seconds 5]
+    python -m benchmarks.phase_transition [--size 80] [--seeds 3] [--work 3000] [--axes condition rank]
 
 For `auto`, the paper's trust region (UBVᵀ) and LRGeom (embedded, conjugate gradients with the linearised
 step). Success: a relative error of the whole W of at most 1e-6; at least r entries per row and column;
-every run has the same seconds. Writes docs/figures/phase_transition.csv and .png.
+every run may evaluate as many gradients and Hessian products, so that the figure does not depend on the
+machine. Writes docs/figures/phase_transition.csv and .png; cells found there are not run again.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import functools
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,8 @@ import numpy as np
 import rankfold as rf
 
 FOLDER = Path(__file__).parent.parent / "docs" / "figures"
-SAMPLING = (1.3, 1.6, 2.0, 3.0, 4.0)
-CONDITIONS = (1.0, 10.0, 1e3, 1e5)
-RANKS = (2, 5, 8)
+SAMPLING = (1.2, 1.5, 1.8, 2.2, 3.0, 4.0)
+AXES = {"condition": (1.0, 10.0, 1e2, 1e3, 1e5), "rank": (2.0, 3.0, 5.0, 8.0)}
 RANK, CONDITION = 5, 10.0  # where the other one varies
 BOUND = 1e-6
 METHODS: dict[str, tuple[Any, Any]] = {
@@ -30,11 +29,11 @@ METHODS: dict[str, tuple[Any, Any]] = {
     "paper's trust region": (rf.Polar, rf.TrustRegion()),
     "LRGeom": (rf.Embedded, rf.ConjugateGradient()),
 }
+FIELDS = ("axis", "at", "sampling", "method", "size", "seeds", "work", "success")
 
 
-@functools.cache
 def succeeds(
-    name: str, size: int, rank: int, sampling: float, condition: float, seed: int, seconds: float
+    name: str, size: int, rank: int, sampling: float, condition: float, seed: int, work: int
 ) -> bool:
     geometry, solver = METHODS[name]
     shape = (size, size)
@@ -43,41 +42,65 @@ def succeeds(
     problem = rf.Problem(cost, geometry(shape, rank))
     # At condition number κ the smallest pair's part of the value is about κ⁻²: go well below it.
     tolerance = max(1e-16 / condition**2, 1e-26)
-    stop = rf.stopping.Seconds(seconds)
-    result = rf.minimize(problem, solver, tolerance=tolerance, max_iterations=100_000, stop=stop)
+    done = 0
+
+    def worked(progress: Any) -> bool:
+        nonlocal done
+        done += progress.trace[-1].gradients + progress.trace[-1].hessians
+        return done >= work
+
+    result = rf.minimize(problem, solver, tolerance=tolerance, max_iterations=work, callback=worked)
     return data.relative_error(*problem.geometry.factors(result.x)) <= BOUND
 
 
-def measure(size: int, seeds: int, seconds: float) -> list[dict[str, Any]]:
-    cells = [("condition", condition, RANK, condition) for condition in CONDITIONS]
-    cells += [("rank", rank, rank, CONDITION) for rank in RANKS]
-    rows = []
-    for axis, at, rank, condition in cells:
-        for sampling in SAMPLING:
-            for name in METHODS:
-                case = (name, size, rank, sampling, condition)
-                wins = [succeeds(*case, seed, seconds) for seed in range(seeds)]
-                row = {"axis": axis, "at": at, "sampling": sampling, "method": name, "seeds": seeds}
-                rows.append({**row, "success": float(np.mean(wins))})
-                print(rows[-1], flush=True)
-    return rows
+def load(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return [
+            {key: value if key in ("axis", "method") else float(value) for key, value in row.items()}
+            for row in csv.DictReader(file)
+        ]
+
+
+def measure(axes: list[str], size: int, seeds: int, work: int, path: Path) -> None:
+    done = {tuple(row[key] for key in FIELDS[:-1]) for row in load(path)}
+    new = not path.exists()
+    with path.open("a", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        if new:
+            writer.writerow(FIELDS)
+        for axis in axes:
+            for at in AXES[axis]:
+                rank, condition = (RANK, at) if axis == "condition" else (int(at), CONDITION)
+                for sampling in SAMPLING:
+                    for name in METHODS:
+                        cell = (axis, at, sampling, name, size, seeds, work)
+                        if cell in done:
+                            continue
+                        case = (name, size, rank, sampling, condition)
+                        wins = [succeeds(*case, seed, work) for seed in range(seeds)]
+                        writer.writerow((*cell, f"{np.mean(wins):.3g}"))
+                        file.flush()
 
 
 def draw(rows: list[dict[str, Any]], size: int, path: Path) -> None:
     import matplotlib.pyplot as plt
 
-    axes = {"condition": CONDITIONS, "rank": RANKS}
-    figure, panels = plt.subplots(2, len(METHODS), figsize=(10, 5.4), layout="constrained")
-    for line, (axis, values) in zip(panels, axes.items(), strict=True):
+    figure, panels = plt.subplots(2, len(METHODS), figsize=(10.5, 6), layout="constrained")
+    for line, (axis, values) in zip(panels, AXES.items(), strict=True):
         for panel, name in zip(line, METHODS, strict=True):
             rates = {(row["at"], row["sampling"]): row["success"] for row in rows
                      if row["axis"] == axis and row["method"] == name}  # fmt: skip
-            table = np.array([[rates[at, sampling] for sampling in SAMPLING] for at in values])
+            table = np.array([[rates.get((at, rho), np.nan) for rho in SAMPLING] for at in values])
             image = panel.imshow(table, vmin=0, vmax=1, cmap="viridis", origin="lower", aspect="auto")
-            panel.set_xticks(range(len(SAMPLING)), [f"{sampling:g}" for sampling in SAMPLING])
+            for (i, j), rate in np.ndenumerate(table):
+                colour = "black" if rate > 0.6 else "white"
+                panel.text(j, i, f"{rate:.0%}", ha="center", va="center", fontsize=7, color=colour)
+            panel.set_xticks(range(len(SAMPLING)), [f"{rho:g}" for rho in SAMPLING])
             panel.set_yticks(range(len(values)), [f"{at:g}" for at in values])
-            panel.set_xlabel("entries per degree of freedom")
-            panel.set_ylabel("condition number" if axis == "condition" else "rank")
+            panel.set_xlabel("entries per degree of freedom, ρ")
+            panel.set_ylabel("condition number κ" if axis == "condition" else "rank r")
             panel.set_title(name)
     figure.colorbar(image, ax=panels, label="success rate")
     figure.suptitle(f"{size}×{size}; above: rank {RANK}; below: condition number {CONDITION:g}")
@@ -86,17 +109,15 @@ def draw(rows: list[dict[str, Any]], size: int, path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--size", type=int, default=150)
+    parser.add_argument("--size", type=int, default=80)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=5.0, help="for each run")
+    parser.add_argument("--work", type=int, default=3000, help="gradients and Hessian products of a run")
+    parser.add_argument("--axes", nargs="+", choices=AXES, default=list(AXES))
     options = parser.parse_args()
-    rows = measure(options.size, options.seeds, options.seconds)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with (FOLDER / "phase_transition.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    draw(rows, options.size, FOLDER / "phase_transition.png")
+    path = FOLDER / "phase_transition.csv"
+    measure(options.axes, options.size, options.seeds, options.work, path)
+    draw(load(path), options.size, path.with_suffix(".png"))
 
 
 if __name__ == "__main__":
