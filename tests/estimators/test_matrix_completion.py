@@ -9,6 +9,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import rankfold as rf
 from rankfold.estimators.offsets import RIDGE
+from rankfold.estimators.regularization import sample_lines
 
 
 def test_defaults_beat_offsets_alone_on_ratings():
@@ -305,11 +306,33 @@ def test_constant_values_are_predicted():
     np.testing.assert_allclose(model().fit(X, np.full(len(X), 4.0)).predict(X), 4.0, atol=1e-6)
 
 
-def test_a_large_problem_chooses_its_regularisation_from_some_rows(monkeypatch):
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_large_problem_chooses_its_regularisation_from_a_sample(monkeypatch, turned, weighted):
     X, y, truth = ratings()
+    X, truth = (X[:, ::-1], truth.T) if turned else (X, truth)
     monkeypatch.setattr("rankfold.estimators.regularization.MAX_ENTRIES", 700)
-    fitted = model().fit(X, y)
-    assert rmse(everywhere(fitted), truth) < 0.6
+    monkeypatch.setattr("rankfold.estimators.regularization._MIN_LINES", 3)
+    fitted = model().fit(X, y, sample_weight=np.ones(len(y)) if weighted else None)
+    assert rmse(everywhere(fitted, truth.shape), truth) < 0.6
+
+
+def test_a_sample_is_whole_lines_of_the_longer_side(monkeypatch):
+    X, y, _ = ratings()
+    assert sample_lines(rf.Completion(*X.T, y, (60, 40)), 700, seed=0).shape == (60, 40)  # few rows: all
+    monkeypatch.setattr("rankfold.estimators.regularization._MIN_LINES", 3)
+    for pairs in (X, X[:, ::-1]):
+        whole = rf.Completion(*pairs.T, y, pairs.max(axis=0) + 1)
+        part = sample_lines(whole, 700, seed=0)
+        longer = int(np.argmax(whole.shape))
+        assert part.shape[1 - longer] == whole.shape[1 - longer]
+        assert 600 < part.observed.size <= 700
+        sides = [(c.observed.by_row, c.observed.by_column)[longer] for c in (part, whole)]
+        assert set(map(tuple, np.split(*_rows(sides[0])))) <= set(map(tuple, np.split(*_rows(sides[1]))))
+
+
+def _rows(side):
+    return side.data[:, 0], side.indptr[1:-1].astype(int)
 
 
 def test_sides_in_stripes_give_the_same_model(monkeypatch):

@@ -25,7 +25,7 @@ from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import Geometries, fit_problem, problem_of
 from rankfold.estimators.offsets import copied
 from rankfold.estimators.pattern import Pattern
-from rankfold.estimators.regularization import MAX_ENTRIES, Factors, Penalised, choose_weight, sample_rows
+from rankfold.estimators.regularization import MAX_ENTRIES, Factors, Penalised, choose_weight, sample_lines
 from rankfold.identifiability import shortages
 from rankfold.problem import Problem
 from rankfold.rank import RankPath, choose_rank
@@ -57,7 +57,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     regularization
         λ >= 0, the weight of Σ √n_i ‖L_i‖² + Σ √m_j ‖R_j‖² beside the sum of the losses, with n_i and m_j
         entries in row i and column j; in the unit of y for the square loss. "auto" chooses it by a tenth of
-        the entries held out (of some rows, if there are more than a million entries). `bias=False` with
+        the entries held out (of some rows or columns, if there are more than a million). `bias=False` with
         `regularization=0.0` is plain matrix completion.
     loss
         "square", "huber", "logistic" (y is 0 or 1), "poisson" (counts) or a `rankfold.Loss`. `predict` gives
@@ -196,31 +196,31 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         self.rank_ = self._choose_rank(plain, seed)
         if warm is not None and not warm.fits(self):
             warm = None
-        weight, R = self._choose_weight(plain, seed, warm)
+        weight, found = self._choose_weight(plain, seed, warm)
         if not weight:
             _warn_of_shortages(plain, self.rank_)
         penalised = Penalised.of(plain, self.bias)
         self.regularization_, self.biases_ = weight, penalised.biases
-        factors = self._start(penalised, warm, R, seed) if options["resume"] is None else None
+        factors = self._start(penalised, warm, found, seed) if options["resume"] is None else None
         problem = problem_of(penalised.cost(weight), self.rank_, self.geometry)
         if factors is None and options["resume"] is None and weight:
             self._all_zero(problem)
         else:
             self._minimise(problem, penalised, factors, **options)
 
-    def _start(self, penalised: Penalised, warm: _Warm | None, R: Any, seed: int) -> Factors | None:
+    def _start(self, penalised: Penalised, warm: _Warm | None, found: Any, seed: int) -> Factors | None:
         """Return where to start; None for the cost's own start point or, with a penalty, if W = 0 is best."""
         weight = self.regularization_
         if warm is not None:
             return warm.factors
         if not weight:
             return None
-        return penalised.start(weight, self.rank_, seed) if R is None else penalised.swept(R, weight)
+        return penalised.start(weight, self.rank_, seed) if found is None else penalised.swept(found, weight)
 
     def _choose_rank(self, plain: Completion, seed: int) -> int:
         self.rank_path_: RankPath | None = None
         if isinstance(self.rank, str) and self.rank == "auto":
-            part = Penalised.of(copied(sample_rows(plain, MAX_ENTRIES, seed)), self.bias)
+            part = Penalised.of(copied(sample_lines(plain, MAX_ENTRIES, seed)), self.bias)
             if self.bias and not plain.quadratic:
                 raise ValueError(f"rank='auto' with the loss {self.loss!r} takes bias=False; or give a rank")
             self.rank_path_ = choose_rank(part.completion, seed=seed)
@@ -235,7 +235,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         return int(rank)
 
     def _choose_weight(self, plain: Completion, seed: int, warm: _Warm | None) -> tuple[float, Any]:
-        """Return λ, and the columns' factor that its choice found, if there was one."""
+        """Return λ, and the factors that its choice found, if there was one."""
         self.regularization_path_: tuple[tuple[float, float], ...] | None = None
         if isinstance(self.regularization, str):
             if self.regularization != "auto":
@@ -244,7 +244,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
                 return warm.regularization, None
             choice = choose_weight(plain, self.bias, self.rank_, self.geometry, seed)
             self.regularization_path_ = choice.candidates
-            return choice.weight, choice.R
+            return choice.weight, choice.factors
         weight: Any = self.regularization
         if not (isinstance(weight, Real) and 0 <= float(weight) < np.inf):
             raise ValueError(f"regularization must be 'auto' or finite and at least 0, not {weight!r}")

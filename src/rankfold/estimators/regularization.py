@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rankfold.costs.base import Cost
 from rankfold.costs.biases import Biases
 from rankfold.costs.completion import Completion
-from rankfold.costs.observed import Observed
+from rankfold.costs.observed import Observed, Side
 from rankfold.costs.regularisers import Nuclear
 from rankfold.costs.shifted import Shifted
 from rankfold.costs.start import SparseMatrix, dominant_svd
@@ -35,7 +35,8 @@ Factors = tuple[Floats, Floats]
 # loss by less than a part of it that no user would notice.
 _RATIO, _PATIENCE, _MAX_CANDIDATES, _NOTICED = 0.7, 2, 15, 5e-4
 _HELD_OUT = 0.1
-MAX_ENTRIES = 1_000_000  # that the choice looks at
+# What the choice looks at: about so many entries, of at least so many rows (or columns, if these are more).
+MAX_ENTRIES, _MIN_LINES = 1_000_000, 100
 # Loose: candidates are compared by an error that no longer changes in its fourth digit.
 _LOOSE, _LOOSE_ITERATIONS = RelativeChange(1e-4, window=3), 40
 # A singular value that the last candidate shrank to nothing starts again at this part of the largest.
@@ -96,13 +97,21 @@ class Penalised:
         if s[0] <= weight:
             return None
         roots = np.sqrt(np.maximum(s - weight, _LIFT * s[0]))
-        return self.swept(self._unscaled(U * roots, V * roots)[1], weight)
+        return self.swept(self._unscaled(U * roots, V * roots), weight)
 
-    def swept(self, R: Floats, weight: float) -> Factors:
-        """Return the best L for R, and then the best R for it, for the square loss nearest to the loss."""
+    def swept(self, factors: Factors, weight: float) -> Factors:
+        """Return the best L for R, then the best R for it, for the square loss nearest to the loss.
+
+        The other way round if only L has the right size.
+        """
         targets, half = self._targets()
-        L = solve_lines(targets.by_row, R, weight / half * self.weights[0])
-        return L, solve_lines(targets.by_column, L, weight / half * self.weights[1])
+        rows, cols = (weight / half * weights for weights in self.weights)
+        L, R = factors
+        if len(R) == self.completion.shape[1]:
+            L = solve_lines(targets.by_row, R, rows)
+            return L, solve_lines(targets.by_column, L, cols)
+        R = solve_lines(targets.by_column, L, cols)
+        return solve_lines(targets.by_row, R, rows), R
 
     def largest_weight(self, seed: int) -> float:
         """Return λ_max, from which on W = 0 is best."""
@@ -170,10 +179,13 @@ def _times(diagonal: Floats, X: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Choice:
-    """The weight chosen, the columns' factor found with it, and (weight, held-out loss) of all tried."""
+    """The weight chosen, the factors found with it, and (weight, held-out loss) of all that were tried.
+
+    One of the factors is that of all rows, or of all columns; the other one may be that of a sample.
+    """
 
     weight: float
-    R: Floats
+    factors: Factors | None
     candidates: tuple[tuple[float, float], ...]
 
 
@@ -182,16 +194,18 @@ def choose_weight(
 ) -> Choice:
     """Choose λ by the loss of a tenth of the entries, held out; each candidate starts where the last ended.
 
-    Looks at some of the rows only if there are more than `MAX_ENTRIES` entries. `completion` is left alone.
+    Looks at a sample of the longer side only if there are more than `MAX_ENTRIES` entries. `completion` is
+    left alone.
     """
-    train, test = hold_out(sample_rows(completion, MAX_ENTRIES, seed), _HELD_OUT, seed)
+    train, test = hold_out(sample_lines(completion, MAX_ENTRIES, seed), _HELD_OUT, seed)
     fit = Penalised.of(train, bias)
     offsets = predictions(fit.biases, *test[:2])
     weight = fit.largest_weight(seed)
     if not weight:
-        return Choice(0.0, np.zeros((completion.shape[1], rank), completion.observed.dtype), ())
+        return Choice(0.0, None, ())
     factors: Factors | None = None
-    best, candidates, in_vain = (inf, weight, np.empty(0)), [], 0
+    best: tuple[float, float, Factors | None] = (inf, weight, None)
+    candidates, in_vain = [], 0
     for _ in range(_MAX_CANDIDATES):
         weight *= _RATIO
         start = fit.start(weight, rank, seed) if factors is None else fit.lifted(*factors)
@@ -203,7 +217,7 @@ def choose_weight(
         candidates.append((weight, error))
         in_vain = 0 if error < (1 - _NOTICED) * best[0] else in_vain + 1
         if error < best[0]:
-            best = error, weight, factors[1]
+            best = error, weight, factors
         if in_vain == _PATIENCE:
             break
     return Choice(best[1], best[2], tuple(candidates))
@@ -224,31 +238,43 @@ def _loosely(
     return L, R
 
 
-def sample_rows(completion: Completion, limit: int, seed: int) -> Completion:
-    """Return the cost of some rows that together have at most `limit` entries; of all, if all have no more.
+def sample_lines(completion: Completion, limit: int, seed: int) -> Completion:
+    """Return the cost of some lines of the longer side that together have about `limit` entries.
+
+    Of all of them, if all have no more. Nothing of the size of the data is made.
 
     Examples
     --------
     >>> import rankfold as rf
     >>> cost = rf.Completion([0, 0, 1, 2], [0, 1, 1, 0], [1.0, 2.0, 4.0, 2.0], (3, 2))
-    >>> sample_rows(cost, 2, seed=0).observed.size <= 2
+    >>> sample_lines(cost, 10, seed=0) is cost
     True
     """
-    side = completion.observed.by_row
     if completion.observed.size <= limit:
         return completion
-    sizes = side.counts
-    order = np.random.default_rng(seed).permutation(len(sizes))
-    chosen = np.zeros(len(sizes), dtype=bool)
-    chosen[order[np.cumsum(sizes[order]) <= limit]] = True
-    keys = side.keys
-    entries = np.flatnonzero(chosen[keys])
-    number = np.cumsum(chosen) - 1
+    (d1, d2), observed = completion.shape, completion.observed
+    side = observed.by_row if d1 >= d2 else observed.by_column
+    order = np.random.default_rng(seed).permutation(side.lines)
+    count = int(np.searchsorted(np.cumsum(side.counts[order]), limit, side="right"))
+    chosen = np.sort(order[: max(count, min(_MIN_LINES, side.lines))])
+    lines, entries = _entries_of(side, chosen)
+    rows, cols = (lines, side.indices[entries]) if d1 >= d2 else (side.indices[entries], lines)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*no observed entry.*", category=UserWarning)
         return Completion(
-            number[keys[entries]], side.indices[entries], side.data[entries, 0],
-            (int(chosen.sum()), completion.shape[1]),
-            weights=side.data[entries, 1] if completion.observed.weighted else None,
+            rows, cols, side.data[entries, 0],
+            (len(chosen), d2) if d1 >= d2 else (d1, len(chosen)),
+            weights=side.data[entries, 1] if observed.weighted else None,
             loss=completion.loss, duplicates="keep",
         )  # fmt: skip
+
+
+def _entries_of(side: Side, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the entries of some lines: their places in the side, and which of the lines each belongs to."""
+    lines, entries = [], []
+    for s in range(side.stripes):
+        starts = side.stripe(s)[2].view(np.int64)
+        sizes = starts[chosen + 1] - starts[chosen]
+        lines.append(np.repeat(np.arange(len(chosen)), sizes))
+        entries.append(np.arange(sizes.sum()) + np.repeat(starts[chosen] - np.cumsum(sizes) + sizes, sizes))
+    return np.concatenate(lines), np.concatenate(entries)
