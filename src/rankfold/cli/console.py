@@ -83,6 +83,13 @@ def _warnings_as_notes() -> Iterator[None]:
         yield
 
 
+def program() -> str:
+    """Return what to type for `rankfold`: the path it was called by, where the shell would not find it."""
+    import shutil
+
+    return "rankfold" if shutil.which("rankfold") or not sys.argv[0].endswith("rankfold") else sys.argv[0]
+
+
 @contextmanager
 def working(text: str) -> Iterator[None]:
     """Say what is going on, on a terminal only."""

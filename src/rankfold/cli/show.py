@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rankfold.cli.console import check_writable, print_json, print_table
+from rankfold.cli.console import check_writable, print_json, print_table, program
 from rankfold.cli.options import Json
 
 
@@ -49,8 +49,8 @@ def demo(
     typer.echo(
         f"The picture is in {out}, the report in {report}, the known pixels in {data}.\n\n"
         "Try next, with these pixels or with a CSV of your own:\n"
-        f"  rankfold complete {data} --rank auto --holdout 0.1 --report report.html -o model.rankfold\n"
-        f"  rankfold predict model.rankfold {data} | head"
+        f"  {program()} complete {data} --rank auto --holdout 0.1 --report report.html -o model.rankfold\n"
+        f"  {program()} predict model.rankfold {data} | head"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,10 +34,12 @@ class Pattern(NamedTuple):
         places, indices = indptr[:-1].copy(), np.empty_like(side.indices)
         for s in range(side.stripes):
             starts = side.stripe(s)[2].view(np.int64)
-            lengths = starts[1:] - starts[:-1]
-            entries = np.arange(starts[0], starts[-1])
-            indices[entries + np.repeat(places - starts[:-1], lengths)] = side.indices[entries]
-            places += lengths
+            for first, last in pairwise(side.bounds[s].tolist()):  # a chunk at a time, for memory's sake
+                part, free = starts[first : last + 1], places[first:last]
+                lengths = part[1:] - part[:-1]
+                entries = np.arange(part[0], part[-1])
+                indices[entries + np.repeat(free - part[:-1], lengths)] = side.indices[entries]
+                free += lengths
         return cls(indptr, indices)
 
     @property
