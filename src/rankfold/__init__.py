@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from rankfold.driver import minimize
     from rankfold.estimators.completion import MatrixCompletion
+    from rankfold.estimators.imputer import LowRankImputer
     from rankfold.estimators.reduced_rank import ReducedRankRegression
     from rankfold.files import ModelFileError, load, save
     from rankfold.geometry import Embedded, FullRank, Geometry, Polar, SubspaceProjection
@@ -62,6 +63,7 @@ _HOMES = {
     "driver": ("minimize",),
     "estimators.completion": ("MatrixCompletion",),
     "files": ("ModelFileError", "load", "save"),
+    "estimators.imputer": ("LowRankImputer",),
     "estimators.reduced_rank": ("ReducedRankRegression",),
     "geometry": ("Embedded", "FullRank", "Geometry", "Polar", "SubspaceProjection"),
     "problem": ("Problem",),
@@ -93,6 +95,7 @@ __all__ = [
     "Geometry",
     "GradientDescent",
     "Loss",
+    "LowRankImputer",
     "MatrixCompletion",
     "ModelFileError",
     "Nuclear",

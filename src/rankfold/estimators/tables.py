@@ -1,0 +1,60 @@
+"""Tables in and out: arrays, sparse matrices, pandas and polars DataFrames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils._set_output import _get_output_config
+
+
+def as_table(X: Any) -> tuple[Any, Any]:
+    """Return X for scikit-learn to check, and for a sparse matrix also where it stores entries, else None."""
+    if sparse.issparse(X):
+        X = X.tocsr()
+        return X, sparse.csr_array((np.ones(X.data.shape, dtype=bool), X.indices, X.indptr), X.shape)
+    if _library(X) == "polars":
+        return X.fill_null(float("nan")), None
+    return X, None
+
+
+def like_table(
+    X: Any, full: NDArray[Any], kept: NDArray[np.bool_], extra: NDArray[np.bool_] | None, transformer: Any
+) -> Any:
+    """Return the columns `kept` of `full` and those of `extra` in the form that X has.
+
+    Columns of a table without a hole are its own. If `set_output` asks for a form, scikit-learn makes it.
+    """
+    dense = full[:, kept] if extra is None else np.hstack([full[:, kept], extra.astype(full.dtype)])
+    library = _library(X)
+    if library is None or _get_output_config("transform", transformer)["dense"] != "default":
+        return dense
+    names = list(transformer.get_feature_names_out())
+    columns = {name: dense[:, k] for k, name in enumerate(names)}
+    for name in [name for name, keep in zip(X.columns, kept, strict=True) if keep]:
+        column = X[name]
+        if library == "pandas":
+            columns[name] = column if not column.isna().any() else columns[name].astype(_float_of(column))
+        elif not (column.null_count() or (column.dtype.is_float() and column.is_nan().any())):
+            columns[name] = column
+    if library == "pandas":
+        import pandas as pd
+
+        return pd.DataFrame(columns, index=X.index)
+    import polars as pl
+
+    return pl.DataFrame(columns)
+
+
+def _library(X: Any) -> str | None:
+    """The name of the library, pandas or polars, whose table X is."""
+    name = type(X).__module__.partition(".")[0]
+    return name if name in ("pandas", "polars") and type(X).__name__ == "DataFrame" else None
+
+
+def _float_of(column: Any) -> Any:
+    """The floating dtype of a pandas column with holes, float64 if it has another one."""
+    dtype = getattr(column.dtype, "numpy_dtype", column.dtype)
+    return dtype if getattr(dtype, "kind", "") == "f" else np.float64

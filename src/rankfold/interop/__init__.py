@@ -1,0 +1,1 @@
+"""Other libraries' interfaces to this one; each module needs the library that it is named after."""

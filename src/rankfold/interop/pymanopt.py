@@ -1,0 +1,203 @@
+"""Geometries as Pymanopt manifolds, and problems as Pymanopt problems, so that its optimisers run on them.
+
+Needs the package pymanopt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pymanopt
+from pymanopt.manifolds.manifold import Manifold
+from pymanopt.tools import ndarraySequenceMixin
+
+from rankfold.geometry.base import Geometry, Point
+from rankfold.geometry.embedded import Embedded
+from rankfold.geometry.product import ProductGeometry
+from rankfold.linalg import Array
+from rankfold.problem import Here, Problem
+
+
+class TangentVector(ndarraySequenceMixin, list[Array]):
+    """The fields of a tangent vector, with the arithmetic that Pymanopt's optimisers use."""
+
+    def __add__(self, other: Iterable[Array]) -> TangentVector:
+        return TangentVector(u + v for u, v in zip(self, other, strict=True))
+
+    def __sub__(self, other: Iterable[Array]) -> TangentVector:
+        return TangentVector(u - v for u, v in zip(self, other, strict=True))
+
+    def __mul__(self, factor: Any) -> TangentVector:
+        return TangentVector(factor * u for u in self)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: Any) -> TangentVector:
+        return TangentVector(u / divisor for u in self)
+
+    def __neg__(self) -> TangentVector:
+        return TangentVector(-u for u in self)
+
+
+class LowRank(Manifold):
+    """A geometry of rankfold as a Pymanopt manifold.
+
+    Points are the geometry's own named tuples; a cost for Pymanopt takes their fields as arguments, and must
+    be a function of W alone. To use a cost of rankfold with its kernels, see `as_problem`.
+
+    Parameters
+    ----------
+    geometry
+        Any geometry of rankfold.
+
+    Examples
+    --------
+    >>> import pymanopt, rankfold as rf
+    >>> from rankfold.interop.pymanopt import LowRank
+    >>> manifold = LowRank(rf.FullRank((4, 3), rank=1))
+    >>> @pymanopt.function.numpy(manifold)
+    ... def cost(G, H):
+    ...     return ((G @ H.T - 1.0) ** 2).sum()
+    >>> @pymanopt.function.numpy(manifold)
+    ... def gradient(G, H):
+    ...     S = 2 * (G @ H.T - 1.0)
+    ...     return S @ H, S.T @ G
+    >>> problem = pymanopt.Problem(manifold, cost, euclidean_gradient=gradient)
+    >>> result = pymanopt.optimizers.ConjugateGradient(verbosity=0).run(problem)
+    >>> bool(result.cost < 1e-9)
+    True
+    """
+
+    def __init__(self, geometry: Geometry):
+        self.geometry = geometry
+        fields = len(geometry._shapes())
+        super().__init__(f"rankfold {geometry!r}", geometry.dimension, point_layout=fields)
+
+    def inner_product(self, point: Point, tangent_vector_a: Any, tangent_vector_b: Any) -> float:
+        """Return the metric."""
+        return self.geometry.inner(point, self._ours(tangent_vector_a), self._ours(tangent_vector_b))
+
+    def norm(self, point: Point, tangent_vector: Any) -> float:
+        """Return the length of a tangent vector."""
+        return self.geometry.norm(point, self._ours(tangent_vector))
+
+    def projection(self, point: Point, vector: Any) -> TangentVector:
+        """Return the horizontal part of ambient matrices."""
+        tangent = self.geometry.to_tangent(point, self._ours(vector))
+        return TangentVector(self.geometry.to_horizontal(point, tangent))
+
+    def to_tangent_space(self, point: Point, vector: Any) -> TangentVector:
+        """Return a vector that is horizontal but for rounding, made exactly so."""
+        return self.projection(point, vector)
+
+    def retraction(self, point: Point, tangent_vector: Any) -> Point:
+        """Return the point reached along a tangent vector."""
+        return self.geometry.retract(point, self._ours(tangent_vector))
+
+    def transport(self, point_a: Point, point_b: Point, tangent_vector_a: Any) -> TangentVector:
+        """Carry a tangent vector from one point to another."""
+        return TangentVector(self.geometry.transport(point_a, self._ours(tangent_vector_a), point_b))
+
+    def random_point(self) -> Point:
+        """Return the point of a random W."""
+        return self.geometry.random_point()
+
+    def random_tangent_vector(self, point: Point) -> TangentVector:
+        """Return a random tangent vector of unit length."""
+        return TangentVector(self.geometry.random_tangent(point))
+
+    def zero_vector(self, point: Point) -> TangentVector:
+        """Return the zero vector."""
+        return TangentVector(self.geometry.zero(point))
+
+    def euclidean_to_riemannian_gradient(self, point: Point, euclidean_gradient: Any) -> TangentVector:
+        """Convert the partial derivatives of a function of W in the fields of the point."""
+        geometry, phi = self.geometry, euclidean_gradient
+        if isinstance(geometry, Embedded):
+            f_U, _, f_V = phi  # S V Σ and SᵀU Σ; that in s says nothing more
+            return TangentVector(geometry.gradient(point, f_U / point.s, f_V))
+        if self.point_layout == 2:  # the fields are the factors
+            return TangentVector(geometry.gradient(point, *phi))
+        return TangentVector(_product(geometry)._each("gradient", point, phi))
+
+    def euclidean_to_riemannian_hessian(
+        self, point: Point, euclidean_gradient: Any, euclidean_hessian: Any, tangent_vector: Any
+    ) -> TangentVector:
+        """Convert second derivatives of a function of W; `Embedded` has this in `as_problem` only."""
+        geometry, xi = self.geometry, self._ours(tangent_vector)
+        if self.point_layout == 2:
+            return TangentVector(geometry.hessian(point, xi, *euclidean_gradient, *euclidean_hessian))
+        hessian = _product(geometry)._each("hessian", point, xi, euclidean_gradient, euclidean_hessian)
+        return TangentVector(geometry.to_horizontal(point, hessian))
+
+    def _ours(self, vector: Any) -> Any:
+        return self.geometry.tangent_type(*vector)
+
+
+def _product(geometry: Geometry) -> ProductGeometry:
+    if not isinstance(geometry, ProductGeometry):
+        raise NotImplementedError(
+            f"{geometry!r} does not take partial derivatives in its fields: use as_problem"
+        )
+    return geometry
+
+
+def as_problem(problem: Problem) -> Any:
+    """Return the Pymanopt problem of the same cost on the same geometry, with exact gradient and Hessian.
+
+    The cost's own kernels do the work, once for value and gradient at a point.
+
+    Parameters
+    ----------
+    problem
+        A cost on a geometry.
+
+    Returns
+    -------
+    pymanopt.Problem
+        Give `initial_point=problem.start()` to its optimisers for the start of `rankfold.minimize`.
+
+    Examples
+    --------
+    >>> import pymanopt, rankfold as rf
+    >>> from rankfold.interop.pymanopt import as_problem
+    >>> data = rf.data.random_completion((40, 30), rank=2, oversampling=5, seed=0)
+    >>> problem = rf.Problem.of(rf.Completion(data.rows, data.cols, data.values, data.shape), rank=2)
+    >>> optimizer = pymanopt.optimizers.TrustRegions(verbosity=0)
+    >>> optimizer.run(as_problem(problem), initial_point=problem.start()).cost < 1e-10
+    True
+    """
+    manifold, known = LowRank(problem.geometry), _Known(problem)
+    fields = manifold.point_layout
+
+    def cost(*point: Array) -> float:
+        return known.at(point).value
+
+    def gradient(*point: Array) -> TangentVector:
+        return TangentVector(known.at(point).gradient)
+
+    def hessian(*arrays: Array) -> TangentVector:
+        xi = problem.geometry.tangent_type(*arrays[fields:])
+        return TangentVector(known.at(arrays[:fields]).hessian(xi))
+
+    as_function = pymanopt.function.numpy(manifold)
+    return pymanopt.Problem(
+        manifold,
+        as_function(cost),
+        riemannian_gradient=as_function(gradient),
+        riemannian_hessian=as_function(hessian),
+    )
+
+
+class _Known:
+    """What has been computed at the last point: Pymanopt asks for value, gradient and Hessian one by one."""
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        self.here: Here | None = None
+
+    def at(self, point: tuple[Array, ...]) -> Here:
+        if self.here is None or any(u is not v for u, v in zip(self.here.x, point, strict=True)):
+            self.here = self.problem.at(self.problem.geometry.point_type(*point))
+        return self.here
