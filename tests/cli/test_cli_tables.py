@@ -1,4 +1,4 @@
-"""`rankfold regress`, and how it fails."""
+"""`rankfold impute` and `regress`, and how they fail."""
 
 import csv
 import io
@@ -67,3 +67,63 @@ def test_files(tmp_path, samples):
     assert "No such file" in fails("regress", tmp_path / "no.csv", *TARGETS)
     assert "no folder" in fails("regress", samples, *TARGETS, "--coefficients", tmp_path / "no" / "c.csv")
     fails("regress", samples, code=2)
+
+
+@pytest.fixture(scope="module")
+def sensors(tmp_path_factory):
+    """A table of rank two with holes, a column of text and one of nothing; and the truth."""
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 5)) * [1, 10, 100, 1, 1] + [0, 5, 0, 9, 1]
+    known = rng.random(truth.shape) < 0.85
+    path = tmp_path_factory.mktemp("impute") / "sensors.csv"
+    lines = [
+        ",".join(
+            ["ab"[k % 2], "", *(f"{x:.6f}" if seen else "NA" for x, seen in zip(row, mask, strict=True))]
+        )
+        for k, (row, mask) in enumerate(zip(truth, known, strict=True))
+    ]
+    path.write_text("\n".join(["site,note,t,u,v,w,x", *lines]))
+    return path, truth, known
+
+
+def test_impute_fills_holes_and_keeps_the_rest(tmp_path, sensors):
+    path, truth, known = sensors
+    out = tmp_path / "filled.csv"
+    told = json.loads(run("impute", path, "--rank", "2", "-o", out, "--json").stdout)
+    assert told["filled"] == np.count_nonzero(~known)
+    assert told["copied_columns"] == ["site", "note"]
+    lines = list(csv.DictReader(io.StringIO(out.read_text())))
+    assert [line["site"] for line in lines[:3]] == ["a", "b", "a"]
+    filled = np.array([[float(line[name]) for name in "tuvwx"] for line in lines])
+    np.testing.assert_array_equal(filled[known], truth.round(6)[known])
+    scale = truth.std(axis=0)
+    assert np.abs((filled - truth) / scale)[~known].mean() < 0.1
+
+
+def test_impute_to_standard_output_with_names_for_nothing(sensors):
+    text = sensors[0].read_text().replace("NA", "-999")
+    told = run("impute", "-", "--missing", "", "--missing", "-999", stdin=text)
+    assert "-999" not in told.stdout
+    assert "values filled" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "message"),
+    [
+        ("a,b\n1,2\n3,x\n", ("--column", "b"), "line 3: column 'b' is not a number: 'x'"),
+        ("a,b\n1,2\n3,\n", ("--column", "c"), "there is no column 'c'"),
+        ("a,b\nx,y\n", (), "no column of numbers"),
+        ("a,b\n", (), "nothing below the header"),
+        ("", (), "mpty"),
+    ],
+)
+def test_impute_says_what_is_wrong(tmp_path, content, words, message):
+    path = tmp_path / "x.csv"
+    path.write_text(content)
+    assert message in fails("impute", path, *words)
+
+
+def test_impute_files_and_options(tmp_path, sensors):
+    assert "No such file" in fails("impute", tmp_path / "no.csv")
+    assert "no folder" in fails("impute", sensors[0], "-o", tmp_path / "no" / "c.csv")
+    fails("impute", sensors[0], "--rank", "many", code=2)

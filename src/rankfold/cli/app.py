@@ -44,6 +44,7 @@ for command in (
     complete.complete,
     predict.predict,
     predict.recommend,
+    tables.impute,
     tables.regress,
     models.info,
     models.export,
