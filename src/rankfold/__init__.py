@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rankfold.driver import minimize
     from rankfold.estimators.completion import MatrixCompletion
     from rankfold.estimators.imputer import LowRankImputer
+    from rankfold.estimators.pairs import PairClassifier, PairRegressor
     from rankfold.estimators.reduced_rank import ReducedRankRegression
     from rankfold.files import ModelFileError, load, save
     from rankfold.geometry import Embedded, FullRank, Geometry, Polar, SubspaceProjection
@@ -64,6 +65,7 @@ _HOMES = {
     "estimators.completion": ("MatrixCompletion",),
     "files": ("ModelFileError", "load", "save"),
     "estimators.imputer": ("LowRankImputer",),
+    "estimators.pairs": ("PairClassifier", "PairRegressor"),
     "estimators.reduced_rank": ("ReducedRankRegression",),
     "geometry": ("Embedded", "FullRank", "Geometry", "Polar", "SubspaceProjection"),
     "problem": ("Problem",),
@@ -99,6 +101,8 @@ __all__ = [
     "MatrixCompletion",
     "ModelFileError",
     "Nuclear",
+    "PairClassifier",
+    "PairRegressor",
     "Pairs",
     "Polar",
     "Problem",

@@ -69,7 +69,7 @@ class Pairs(Mapped):
         if linear:
             features = [side.with_constant() for side in features]
         outcomes = _outcomes(y)
-        where = _indices(pairs, outcomes.size, *(side.matrix.shape[0] for side in features))
+        where = checked_pairs(pairs, outcomes.size, *(side.matrix.shape[0] for side in features))
         indices = []
         for k in (0, 1):
             # Entities without a pair have no say in the cost, and rows without entries are only overhead.
@@ -99,7 +99,7 @@ def _outcomes(y: ArrayLike) -> NDArray[Any]:
     return y
 
 
-def _indices(pairs: ArrayLike | None, count: int, n1: int, n2: int) -> NDArray[Any]:
+def checked_pairs(pairs: ArrayLike | None, count: int, n1: int, n2: int) -> NDArray[Any]:
     """Rows of X and Z of each pair, checked."""
     if pairs is None:
         if not n1 == n2 == count:

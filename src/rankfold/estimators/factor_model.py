@@ -91,7 +91,8 @@ def fit(
 def choose_rank(Z: Floats, known: Known, largest: int, rng: Any) -> RankPath:
     """Choose the rank by the squared error of a tenth of the entries, held out; each rank starts the next.
 
-    The least rank within one standard error of the best is taken. `RankPath.fits` is the mean noise variance.
+    The least rank is taken whose excess over the best error is within one standard error of that excess,
+    which tells ranks apart that the errors' own deviations do not. `fits` are the mean noise variances.
     """
     if len(Z) > _PATH_ROWS:
         rows = rng.permutation(len(Z))[:_PATH_ROWS]
@@ -101,16 +102,19 @@ def choose_rank(Z: Floats, known: Known, largest: int, rng: Any) -> RankPath:
     model = FactorModel.start(Z.shape[1])
     tried: list[tuple[int, float, float, float]] = []
     models: list[FactorModel] = []
+    losses: list[Floats] = []
     for rank in _candidates(largest):
         for _ in range(_PATH_ITERATIONS):
             model, _ = model.improved(Z, train, rank)
         squares = (model.filled(Z, train) - Z)[test] ** 2 if test.any() else np.zeros(1)
         tried.append((rank, float(squares.mean()), _standard_error(squares), float(model.psi.mean())))
         models.append(model)
+        losses.append(squares)
         best = min(tried, key=lambda row: row[1])
         if len(tried) - 1 - tried.index(best) >= _PATIENCE:
             break
-    k = next(k for k, row in enumerate(tried) if row[1] <= best[1] + best[2])
+    excess = [squares - losses[tried.index(best)] for squares in losses]
+    k = next(k for k, more in enumerate(excess) if more.mean() <= _standard_error(more))
     ranks, errors, deviations, fits = zip(*tried, strict=True)
     return RankPath(ranks, errors, deviations, fits, ranks[k], (models[k].mean, models[k].L))
 

@@ -1,0 +1,73 @@
+"""PairRegressor and PairClassifier: scikit-learn's contract, and both ways of giving pairs."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from sklearn.model_selection import cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import rankfold as rf
+
+# Weights and repetitions minimise the same function, but iterations end near one another, not equal.
+CLOSE = {"check_sample_weight_equivalence_on_dense_data": "an iterative fit: equal, but not to 1e-7"}
+
+
+def expected_failures(estimator):
+    return CLOSE if isinstance(estimator, rf.PairClassifier) else {}
+
+
+@parametrize_with_checks(
+    [rf.PairRegressor(), rf.PairClassifier()], expected_failed_checks=expected_failures, xfail_strict=False
+)
+def test_the_contract(estimator, check):
+    check(estimator)
+
+
+def draw(seed=0):
+    rng = np.random.default_rng(seed)
+    left, right = rng.standard_normal((40, 4)), rng.standard_normal((30, 3))
+    pairs = np.argwhere(rng.uniform(size=(40, 30)) < 0.5)
+    W = rng.standard_normal((4, 2)) @ rng.standard_normal((2, 3))
+    y = np.einsum("pi,ij,pj->p", left[pairs[:, 0]], W, right[pairs[:, 1]]) + left[pairs[:, 0], 0] + 3.0
+    return left, right, pairs, y
+
+
+def test_tables_with_pairs_and_columns_are_one_model():
+    left, right, pairs, y = draw()
+    tables = rf.PairRegressor(rank=3, left=left, right=sparse.csr_array(right)).fit(pairs, y)
+    columns = np.hstack([left[pairs[:, 0]], right[pairs[:, 1]]])
+    plain = rf.PairRegressor(rank=3, n_left=4).fit(columns, y)
+    assert tables.score(pairs, y) > 0.999
+    assert_allclose(tables.predict(pairs), plain.predict(columns), atol=1e-4)
+    L, R = tables.factors_
+    x, z = left[5], right[7]
+    by_hand = x @ (L[:-1] @ R[:-1].T) @ z + x @ tables.left_coef_ + z @ tables.right_coef_ + tables.intercept_
+    assert_allclose(tables.predict([[5, 7]])[0], by_hand)
+    assert cross_val_score(rf.PairRegressor(rank=3, left=left, right=right), pairs, y, cv=3).min() > 0.99
+
+
+def test_any_two_labels_and_probabilities():
+    left, right, pairs, y = draw()
+    labels = np.where(y > 3, "yes", "no")
+    model = rf.PairClassifier(rank=3, left=left, right=right).fit(pairs, labels)
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert model.score(pairs, labels) > 0.95
+    p = model.predict_proba(pairs)
+    assert_allclose(p.sum(axis=1), 1)
+    assert_allclose(p[:, 1], 1 / (1 + np.exp(-model.decision_function(pairs))))
+    assert ((p[:, 1] > 0.5) == (model.predict(pairs) == "yes")).all()
+
+
+def test_errors_name_what_is_wrong():
+    left, right, pairs, y = draw()
+    with pytest.raises(ValueError, match=r"pairs\[0, 1\] is 30, out of range: must be from 0 to 29"):
+        rf.PairRegressor(left=left, right=right).fit([[0, 30]] + [[0, 0]] * 3, y[:4])
+    with pytest.raises(ValueError, match="give both tables, left and right, or neither"):
+        rf.PairRegressor(left=left).fit(pairs, y)
+    with pytest.raises(ValueError, match="n_left must be from 1 to 2, the number of columns; got 5"):
+        rf.PairRegressor(n_left=5).fit(pairs, y)
+    with pytest.raises(ValueError, match="rank must be a positive integer, not 0"):
+        rf.PairRegressor(rank=0).fit(pairs, y)
+    with pytest.raises(ValueError, match="two classes; it has one class only: a"):
+        rf.PairClassifier().fit(pairs, ["a"] * len(pairs))
