@@ -59,7 +59,9 @@ def c_floor(cost: Completion, L: Any, R: Any, folder: Path) -> Callable[[], floa
     evaluate.restype = ctypes.c_double
     f_L, f_R = np.empty_like(L), np.empty_like(R)
     arguments: list[Any] = []
-    for size, side in zip(cost.shape, (cost.observed.by_row, cost.observed.by_column), strict=True):
+    for size, side in zip(
+        cost.shape, (cost.observed.plain.by_row, cost.observed.plain.by_column), strict=True
+    ):
         arguments += [ctypes.c_int64(size), *map(_pointer, (side.indptr, side.indices, side.data))]
     scale = ctypes.c_double(2 / cost.observed.size)
 
@@ -89,7 +91,7 @@ def c_on_one_thread(floor: Callable[[], float]) -> Callable[[], None]:
 
 def scipy_route(cost: Completion, L: Any, R: Any) -> Callable[[], float]:
     """Gather, einsum and two CSR products: what one writes without compiled kernels."""
-    side = cost.observed.by_row
+    side = cost.observed.plain.by_row
     rows, cols = side.keys.astype(np.int64), side.indices.astype(np.int64)
     values = side.data[:, 0]
     S = sparse.csr_array(
@@ -107,7 +109,7 @@ def scipy_route(cost: Completion, L: Any, R: Any) -> Callable[[], float]:
 
 def svds_route(cost: Completion, rank: int) -> Callable[[], Any]:
     """SciPy's svds with the loosest tolerance at which its residuals are as small as those of our start."""
-    side = cost.observed.by_row
+    side = cost.observed.plain.by_row
     A = sparse.csr_array(
         (side.data[:, 0], side.indices.astype(np.int32), side.indptr.astype(np.int32)), cost.shape
     )
