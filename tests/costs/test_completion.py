@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from rankfold.costs import Completion, Loss
+from rankfold.costs import Completion, Cost, Loss
 from rankfold.costs.observed import Observed
 from rankfold.kernels import reference
 
@@ -112,6 +112,20 @@ def test_every_loss_agrees_with_reference(loss, weighted):
         close(cost.polynomial([L, dL], [R, dR]), reference.polynomial(*triples, [L, dL], [R, dR]))
     zero = np.zeros_like(L), np.zeros_like(R)
     close(cost.value_at_zero, cost.value(*zero))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_products_with_the_gradient(loss, weighted):
+    cost, triples, (L, R, dL, dR, *_) = draw(4, 30, 40, 3, 0.3, weighted, loss)
+    S_R, St_L = cost.gradient_products(L, R)(R, L)
+    _, f_L, f_R = reference.evaluate(*triples, cost.loss, L, R)
+    close(S_R, f_L)
+    close(St_L, f_R)
+    for factors in ((L, R), (L[:, :0], R[:, :0])):
+        by_evaluation = Cost.gradient_products(cost, *factors)(dR, dL)
+        for actual, desired in zip(cost.gradient_products(*factors)(dR, dL), by_evaluation, strict=True):
+            close(actual, desired)
 
 
 def test_large_ranks():

@@ -48,6 +48,9 @@ def test_every_kernel_adds_up_the_stripes(striped, weighted):
     assert plain.observed.by_row.stripes == plain.observed.by_column.stripes == 1
     for one, two in zip(cost.evaluate(L, R), plain.evaluate(L, R), strict=True):
         assert_allclose(one, two, rtol=1e-12)
+    products = cost.gradient_products(L, R)(dR, dL), plain.gradient_products(L, R)(dR, dL)
+    for one, two in zip(*products, strict=True):
+        assert_allclose(one, two, rtol=1e-12, atol=1e-14)
     assert_allclose(cost.value(L, R), plain.value(L, R), rtol=1e-13)
     for one, two in zip(cost.derivative(L, R, dL, dR), plain.derivative(L, R, dL, dR), strict=True):
         assert_allclose(one, two, rtol=1e-11, atol=1e-13)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.costs import Completion
-from rankfold.costs.observed import Observed, Side
+from rankfold.costs.observed import Observed, Side, sweep
 from rankfold.costs.start import SparseMatrix
 from rankfold.problem import Problem
 
@@ -49,12 +49,12 @@ def residual(observed: Observed, L: Floats, R: Floats) -> SparseMatrix:
     >>> residual(observed, np.ones((2, 1)), np.ones((2, 1))).values[0].tolist()
     [0.0, -4.0]
     """
-    from rankfold.kernels import least_squares
+    from rankfold.kernels import formulas, sweeps
 
     L, R = np.ascontiguousarray(L, np.float64), np.ascontiguousarray(R, np.float64)
-    kernel, values = least_squares.residuals(L.shape[1]), []
-    for side, A, B in ((observed.by_row, L, R), (observed.by_column, R, L)):
-        out = np.empty(observed.size)
-        run_lines(kernel, side, L.shape[1], A, B, out)
-        values.append(out)
-    return SparseMatrix(observed, (values[0], values[1]))
+    kernel = sweeps.slopes(L.shape[1], formulas.SQUARE, weighted=False)
+    by_row, by_column = np.empty(observed.size), np.empty(observed.size)
+    half = 0.0, 0.5  # the slope of the square is twice the residual
+    passes = (observed.by_row, (L, R, *half, by_row)), (observed.by_column, (R, L, *half, by_column))
+    sweep(kernel, 2 * observed.size * L.shape[1], *passes)
+    return SparseMatrix(observed, (by_row, by_column))

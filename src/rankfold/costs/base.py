@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 Array = Any  # an array of any array-API namespace
+Products = Callable[[Array, Array], tuple[Array, Array]]
 
 
 class Evaluation(NamedTuple):
@@ -52,6 +54,21 @@ class Cost(ABC):
     def value(self, L: Array, R: Array) -> float:
         """Value alone, for trial points of a line search."""
         return self.evaluate(L, R).value
+
+    def gradient_products(self, L: Array, R: Array) -> Products:
+        """Return the function (X, Y) ↦ (S X, SᵀY) for S = ∇f(L Rᵀ) and X, Y as wide as each other.
+
+        ([L, Y, 0], [R, 0, X]) stands for the same W, and there f_L = S [R, 0, X] and f_R = Sᵀ[L, Y, 0].
+        """
+        xp, k = array_namespace(L), L.shape[1]
+
+        def products(X: Array, Y: Array) -> tuple[Array, Array]:
+            left = xp.concat([L, Y, xp.zeros_like(Y)], axis=1)
+            right = xp.concat([R, xp.zeros_like(X), X], axis=1)
+            _, f_L, f_R = self.evaluate(left, right)
+            return f_L[:, k + X.shape[1] :], f_R[:, k : k + X.shape[1]]
+
+        return products
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
         """Coefficients, constant first, of t ↦ f((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ), where f is quadratic in W."""

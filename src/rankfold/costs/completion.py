@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from rankfold.costs.arrays import like, to_numpy
-from rankfold.costs.base import Array, Cost, Evaluation
+from rankfold.costs.base import Array, Cost, Evaluation, Products
 from rankfold.costs.losses import Loss
 from rankfold.costs.observed import Duplicates, Observed, sweep
+
+if TYPE_CHECKING:
+    from rankfold.costs.start import SparseMatrix
 
 # A step-size from this many entries is right to about 1/√entries: for CG as good as the exact one.
 SAMPLED_ENTRIES = 200_000
@@ -174,6 +177,35 @@ class Completion(Cost):
         sweep(kernel, 4 * size * A.shape[1], (rows, by_row), (columns, by_column))
         df_L, df_R = like(L, df_L, df_R)
         return df_L, df_R
+
+    def gradient_products(self, L: Array, R: Array) -> Products:
+        """Return the function (X, Y) ↦ (S X, SᵀY) for S = ∇f(L Rᵀ), which is sparse: it is computed once."""
+        S = self.gradient_matrix(L, R)
+
+        def products(X: Array, Y: Array) -> tuple[Array, Array]:
+            X_, Y_ = to_numpy(X, Y)
+            S_X, St_Y = like(L, S @ X_, S.transposed_times(Y_))
+            return S_X, St_Y
+
+        return products
+
+    def gradient_matrix(self, L: Array, R: Array) -> SparseMatrix:
+        """Return S = ∇f(L Rᵀ), whose entries outside Ω are zero."""
+        from rankfold.costs.start import SparseMatrix
+        from rankfold.kernels import sweeps
+
+        if not L.shape[1]:  # W = 0
+            L, R = (np.zeros((d, 1), self.observed.dtype) for d in self.shape)
+        A, B = self._factors((L,), (R,))
+        rows, columns, size = self.observed.by_row, self.observed.by_column, self.observed.size
+        kernel = sweeps.slopes(A.shape[1], self.loss.kernel_key, self.observed.weighted)
+        constants = self.loss.parameter, 1 / size
+        by_row, by_column = (np.empty(size, A.dtype) for _ in range(2))
+        sweep(
+            kernel, 2 * size * A.shape[1],
+            (rows, (A, B, *constants, by_row)), (columns, (B, A, *constants, by_column)),
+        )  # fmt: skip
+        return SparseMatrix(self.observed, (by_row, by_column))
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
         """Coefficients, constant first, of t ↦ f((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ), for up to three of each.

@@ -32,26 +32,6 @@ def _compile(kernel: Any) -> Any:
 
 
 @functools.cache
-def residuals(rank: int) -> Any:
-    """Kernel for the entries of A Bᵀ − W* on Ω, in the order of the side; of data without weights."""
-
-    def kernel(counter, bounds, indptr, indices, data, A, B, out):  # type: ignore[no-untyped-def]
-        last = np.uint64(indices.size - 1)
-        while True:
-            c = take_next(counter)
-            if c >= bounds.size - 1:
-                break
-            for i in range(bounds[c], bounds[c + 1]):
-                a = load(A, i, rank)
-                for p in range(indptr[i], indptr[i + ONE]):
-                    prefetch(B, np.uint64(indices[min(p + AHEAD, last)]), rank)
-                    b = load(B, np.uint64(indices[p]), rank)
-                    out[p] = total(multiply_add(a, b, zero(a))) - data[p]
-
-    return _compile(kernel)
-
-
-@functools.cache
 def normal_equations(rank: int, weighted: bool) -> Any:
     """Kernel for Q_i = Σ (w − shift) B_j B_jᵀ and q_i = Σ w y B_j of each line; Q has the shape (d r, r)."""
     m = _numbers(weighted)

@@ -123,6 +123,31 @@ def value(rank: int, loss: Any, weighted: bool) -> Any:
 
 
 @functools.cache
+def slopes(rank: int, loss: Any, weighted: bool) -> Any:
+    """Kernel for the entries of S = ∇f(W) on Ω, in the order of the side."""
+    ahead, m = _ahead(rank), _numbers(weighted)
+
+    def kernel(  # type: ignore[no-untyped-def]
+        counter, stripe, bounds, indptr, indices, data, A, B, parameter, scale, out
+    ):  # fmt: skip
+        last = np.uint64(indices.size - 1)
+        while True:
+            c = take_next(counter)
+            if c >= bounds.size - 1:
+                break
+            for i in range(bounds[c], bounds[c + 1]):
+                a = load(A, i, rank)
+                for p in range(indptr[i], indptr[i + ONE]):
+                    prefetch(B, np.uint64(indices[min(p + ahead, last)]), rank)
+                    b = load(B, np.uint64(indices[p]), rank)
+                    w = np.float64(total(multiply_add(a, b, zero(a))))
+                    _, first, _ = _entry(loss, w, np.float64(data[m * p]), parameter)
+                    out[p] = scale * (first * data[m * p + ONE] if weighted else first)
+
+    return _compile(kernel, loss)
+
+
+@functools.cache
 def derivative(rank: int, loss: Any, weighted: bool) -> Any:
     """Kernel for the change `df_A` of `f_A` along (dA, dB).
 

@@ -11,7 +11,7 @@ from array_api_compat import array_namespace, device
 
 from rankfold.costs.base import Array, Cost
 from rankfold.geometry.base import Point
-from rankfold.linalg import eps, gram, gram_factor, svd_of_product, trace
+from rankfold.linalg import eps, gram, svd_of_product, trace
 from rankfold.problem import Problem
 
 # Evaluations of the cost per growth, and random directions on each side beyond those asked for. With 6 a
@@ -31,19 +31,6 @@ class Pairs(NamedTuple):
     V: Array
 
 
-def gradient_products(cost: Cost, L: Array, R: Array, X: Array, Y: Array) -> tuple[Array, Array]:
-    """Return S X and SᵀY for S = ∇f(L Rᵀ), from one evaluation and for any cost.
-
-    ([L, Y, 0], [R, 0, X]) stands for the same W, and there f_L = S [R, 0, X] and f_R = Sᵀ[L, Y, 0].
-    """
-    xp = array_namespace(L)
-    k, w = L.shape[1], X.shape[1]
-    left = xp.concat([L, Y, xp.zeros_like(Y)], axis=1)
-    right = xp.concat([R, xp.zeros_like(X), X], axis=1)
-    _, f_L, f_R = cost.evaluate(left, right)
-    return f_L[:, k + w :], f_R[:, k : k + w]
-
-
 def dominant_pairs(cost: Cost, L: Array, R: Array, count: int, seed: int = 0) -> Pairs:
     """Return about the `count` dominant singular pairs of S = ∇f(L Rᵀ), which is never formed.
 
@@ -59,9 +46,10 @@ def dominant_pairs(cost: Cost, L: Array, R: Array, count: int, seed: int = 0) ->
         _orthonormal(out(xp.asarray(rng.standard_normal((d, width)), dtype=L.dtype, device=device(L))))
         for d, out in zip(cost.shape, outside, strict=True)
     )
+    products = cost.gradient_products(L, R)
     Q, SQ = X[:, :0], Y[:, :0]
     for _ in range(max(1, min(_EVALUATIONS, (min(cost.shape) - L.shape[1]) // width))):
-        S_X, St_Y = gradient_products(cost, L, R, X, Y)
+        S_X, St_Y = products(X, Y)
         S_X, St_Y = outside[0](S_X), outside[1](St_Y)
         Q, SQ = xp.concat([Q, X], axis=1), xp.concat([SQ, S_X], axis=1)
         Z = _orthonormal(St_Y - Q @ gram(Q, St_Y))
@@ -72,7 +60,7 @@ def dominant_pairs(cost: Cost, L: Array, R: Array, count: int, seed: int = 0) ->
 
 
 def _orthonormal(Z: Array) -> Array:
-    return Z @ gram_factor(Z).N
+    return array_namespace(Z).linalg.qr(Z)[0]
 
 
 def _outside(Z: Array) -> Callable[[Array], Array]:
