@@ -4,7 +4,7 @@
 
 Every instance samples at least r entries per row and column. A success is a relative error of the whole W
 within the row's bound (and, where the row says so, f ≤ 1e-20 · f(0)). Each row with a reference runs it in
-turn, seed by seed, and gives the median ratio; times exclude the start point. `--peers` adds cmfrec's
+turn, seed by seed, and gives the median ratio; times exclude the start point. A run ends after two minutes, solved or not. `--peers` adds cmfrec's
 alternating least squares (the `bench` extra). Runs are kept in docs/figures/hard.csv, and those found there
 are not repeated: delete it to begin anew. Prints the tables of docs/hard-instances.md.
 """
@@ -26,6 +26,7 @@ import rankfold as rf
 OUT = Path(__file__).parent.parent / "docs" / "figures" / "hard.csv"
 FIELDS = ("row", "role", "seed", "seconds", "cpu_seconds", "iterations", "value", "error")
 PEER_ITERATIONS, PEER_SEEDS = 200, 3
+LIMIT = 120  # seconds of a run, which fails if it takes longer
 
 
 class Instance(NamedTuple):
@@ -90,7 +91,8 @@ def solve(instance: Instance, seed: int, solver: str, iterations: int = 3000) ->
     data, problem = drawn(instance, seed)
     x0 = problem.start()
     began, began_cpu = time.perf_counter(), time.process_time()
-    result = rf.minimize(problem, solver, x0, tolerance=instance.tolerance, max_iterations=iterations)
+    limits = {"max_iterations": iterations, "stop": rf.stopping.Seconds(LIMIT)}
+    result = rf.minimize(problem, solver, x0, tolerance=instance.tolerance, **limits)
     return {
         "seconds": time.perf_counter() - began,
         "cpu_seconds": time.process_time() - began_cpu,
