@@ -4,9 +4,10 @@
 
 Every instance samples at least r entries per row and column. A success is a relative error of the whole W
 within the row's bound (and, where the row says so, f ≤ 1e-20 · f(0)). Each row with a reference runs it in
-turn, seed by seed, and gives the median ratio; times exclude the start point. A run ends after two minutes, solved or not. `--peers` adds cmfrec's
-alternating least squares (the `bench` extra). Runs are kept in docs/figures/hard.csv, and those found there
-are not repeated: delete it to begin anew. Prints the tables of docs/hard-instances.md.
+turn, seed by seed, and gives the median ratio; times exclude the start point. A run ends after two minutes,
+solved or not. `--peers` adds cmfrec's alternating least squares (the `bench` extra). Runs are kept in
+docs/figures/hard.csv, and those found there are not repeated: delete it to begin anew. Prints the tables of
+docs/hard-instances.md.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ class Completion(Cost):
         rows, columns, size = self.observed.by_row, self.observed.by_column, self.observed.size
         kernel = sweeps.derivative(A.shape[1], self.loss.kernel_key, self.observed.weighted)
         constants = self.loss.parameter, 1 / size
-        As, Bs = np.stack([A, dA], axis=1), np.stack([B, dB], axis=1)
+        As, Bs = sweeps.laid_out(A, dA), sweeps.laid_out(B, dB)
         df_L, df_R = np.empty_like(A), np.empty_like(B)
         by_row, by_column = (As, Bs, *constants, df_L), (Bs, As, *constants, df_R)
         sweep(kernel, 4 * size * A.shape[1], (rows, by_row), (columns, by_column))
@@ -240,8 +240,8 @@ class Completion(Cost):
         kernel = sweeps.polynomial(rank, len(As), len(Bs), self.observed.weighted)
         sums = np.empty((*rows.chunks, 10))
         work = self.observed.size * rank * len(As) * len(Bs) / every
-        stacks = np.stack(As, axis=1), np.stack(Bs, axis=1)
-        sweep(kernel, work, (rows, (*stacks, np.uint64(every), sums)))
+        arrays = sweeps.laid_out(*As), sweeps.laid_out(*Bs)
+        sweep(kernel, work, (rows, (*arrays, np.uint64(every), sums)))
         *totals, entries = sums.sum(axis=(0, 1))
         coefficients: NDArray[np.float64] = np.array(totals[: 2 * (len(As) + len(Bs)) - 3]) / (entries or 1)
         return coefficients

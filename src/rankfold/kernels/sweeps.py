@@ -57,6 +57,28 @@ def _numbers(weighted: bool) -> np.uint64:
     return np.uint64(2 if weighted else 1)
 
 
+# Up to this rank, rows of several arrays that are wanted together lie side by side in one: a gathered row of
+# few numbers is paid by the cache line. Beyond, the copies would cost more than they save.
+_SIDE_BY_SIDE = 16
+
+
+def laid_out(*arrays: Any) -> tuple[Any, ...]:
+    """Arrays of one shape as the kernels below want them: three, of which the last may be repeated."""
+    if arrays[0].shape[1] <= _SIDE_BY_SIDE:
+        arrays = (np.stack(arrays, axis=1),)
+    return (*arrays, arrays[-1], arrays[-1])[:3]
+
+
+def _places(rank: int, terms: int) -> tuple[np.uint64, np.uint64, int]:
+    """(step, shift, width): row i of array k is row step i + shift k of member k of `laid_out`.
+
+    `width` numbers are fetched at once.
+    """
+    if rank <= _SIDE_BY_SIDE:
+        return np.uint64(terms), ONE, terms * rank
+    return ONE, np.uint64(0), rank
+
+
 def _compile(kernel: Kernel, loss: Any = formulas.SQUARE) -> Any:
     # A user's loss is a different object in each process: its kernels could never be found in the cache.
     return njit(kernel, nogil=True, error_model="numpy", cache=isinstance(loss, int))
@@ -149,11 +171,9 @@ def slopes(rank: int, loss: Any, weighted: bool) -> Any:
 
 @functools.cache
 def derivative(rank: int, loss: Any, weighted: bool) -> Any:
-    """Kernel for the change `df_A` of `f_A` along (dA, dB).
-
-    A and dA come stacked by row, in an array of shape (d, 2, rank), and so do B and dB: one place to fetch.
-    """
-    width, ahead, m, two = 2 * rank, _ahead(2 * rank), _numbers(weighted), np.uint64(2)
+    """Kernel for the change `df_A` of `f_A` along (dA, dB); As is laid_out(A, dA), and Bs likewise."""
+    ahead, m = _ahead(2 * rank), _numbers(weighted)
+    (step, shift, width), apart = _places(rank, 2), rank > _SIDE_BY_SIDE
 
     def kernel(  # type: ignore[no-untyped-def]
         counter, stripe, bounds, indptr, indices, data, As, Bs, parameter, scale, df_A
@@ -164,14 +184,17 @@ def derivative(rank: int, loss: Any, weighted: bool) -> Any:
             if c >= bounds.size - 1:
                 break
             for i in range(bounds[c], bounds[c + 1]):
-                a = load(As, two * i, rank)
-                da = load(As, two * i + ONE, rank)
+                a = load(As[0], step * i, rank)
+                da = load(As[1], step * i + shift, rank)
                 change = load(df_A, i, rank) if stripe else zero(a)
                 for p in range(indptr[i], indptr[i + ONE]):
-                    prefetch(Bs, np.uint64(indices[min(p + ahead, last)]), width)
-                    j = two * np.uint64(indices[p])
-                    b = load(Bs, j, rank)
-                    db = load(Bs, j + ONE, rank)
+                    soon = np.uint64(indices[min(p + ahead, last)])
+                    prefetch(Bs[0], soon, width)
+                    if apart:
+                        prefetch(Bs[1], soon, width)
+                    j = step * np.uint64(indices[p])
+                    b = load(Bs[0], j, rank)
+                    db = load(Bs[1], j + shift, rank)
                     w = np.float64(total(multiply_add(a, b, zero(a))))
                     dw = np.float64(total(multiply_add(a, db, multiply_add(da, b, zero(a)))))
                     _, first, second = _entry(loss, w, np.float64(data[m * p]), parameter)
@@ -186,73 +209,79 @@ def derivative(rank: int, loss: Any, weighted: bool) -> Any:
 def polynomial(rank: int, terms1: int, terms2: int, weighted: bool) -> Any:
     """Kernel for the coefficients of t ↦ Σ ((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ - W*)² on Ω, by chunk of rows.
 
-    Ls and Rs have `terms1` and `terms2` members, one to three, stacked by row: shape (d, terms, rank). Of
-    each chunk only every `stride`-th row is taken; the last column of `sums` counts the entries.
+    Ls and Rs are `terms1` and `terms2` arrays, one to three, `laid_out`. Of each chunk only every `stride`-th
+    row is taken; the last column of `sums` counts the entries.
     """
-    degree, width = terms1 + terms2 - 2, terms2 * rank
-    ahead, m = _ahead(width), _numbers(weighted)
+    degree = terms1 + terms2 - 2
+    ahead, m = _ahead(terms2 * rank), _numbers(weighted)
+    (step1, shift1, _), (step2, shift2, width) = _places(rank, terms1), _places(rank, terms2)
+    apart = rank > _SIDE_BY_SIDE
 
     def kernel(  # type: ignore[no-untyped-def]
         counter, stripe, bounds, indptr, indices, data, Ls, Rs, stride, sums
     ):  # fmt: skip
         last = np.uint64(indices.size - 1)
-        m1, m2 = np.uint64(terms1), np.uint64(terms2)
         while True:
             c = take_next(counter)
             if c >= bounds.size - 1:
                 break
-            s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = s8 = entries = 0.0
+            c0 = c1 = c2 = c3 = c4 = c5 = c6 = c7 = c8 = entries = 0.0
             for i in range(bounds[c], bounds[c + 1], stride):
                 entries += indptr[i + ONE] - indptr[i]
-                a0 = load(Ls, i * m1, rank)
-                a1 = load(Ls, i * m1 + ONE, rank) if terms1 > 1 else zero(a0)
-                a2 = load(Ls, i * m1 + ONE + ONE, rank) if terms1 > 2 else zero(a0)
+                a0 = load(Ls[0], step1 * i, rank)
+                a1 = load(Ls[1], step1 * i + shift1, rank) if terms1 > 1 else zero(a0)
+                a2 = load(Ls[2], step1 * i + shift1 + shift1, rank) if terms1 > 2 else zero(a0)
                 for p in range(indptr[i], indptr[i + ONE]):
-                    prefetch(Rs, np.uint64(indices[min(p + ahead, last)]), width)
-                    j = np.uint64(indices[p]) * m2
-                    b0 = load(Rs, j, rank)
+                    soon = np.uint64(indices[min(p + ahead, last)])
+                    prefetch(Rs[0], soon, width)
+                    if apart and terms2 > 1:
+                        prefetch(Rs[1], soon, width)
+                    if apart and terms2 > 2:
+                        prefetch(Rs[2], soon, width)
+                    j = step2 * np.uint64(indices[p])
+                    b0 = load(Rs[0], j, rank)
                     w0 = multiply_add(a0, b0, zero(a0))
                     w1 = multiply_add(a1, b0, zero(a0)) if terms1 > 1 else zero(a0)
                     w2 = multiply_add(a2, b0, zero(a0)) if terms1 > 2 else zero(a0)
                     w3 = zero(a0)
                     w4 = zero(a0)
                     if terms2 > 1:
-                        b1 = load(Rs, j + ONE, rank)
+                        b1 = load(Rs[1], j + shift2, rank)
                         w1 = multiply_add(a0, b1, w1)
                         w2 = multiply_add(a1, b1, w2) if terms1 > 1 else w2
                         w3 = multiply_add(a2, b1, w3) if terms1 > 2 else w3
                     if terms2 > 2:
-                        b2 = load(Rs, j + ONE + ONE, rank)
+                        b2 = load(Rs[2], j + shift2 + shift2, rank)
                         w2 = multiply_add(a0, b2, w2)
                         w3 = multiply_add(a1, b2, w3) if terms1 > 1 else w3
                         w4 = multiply_add(a2, b2, w4) if terms1 > 2 else w4
                     weight = np.float64(data[m * p + ONE]) if weighted else 1.0
                     e0 = np.float64(total(w0)) - data[m * p]
-                    s0 += weight * e0 * e0
+                    c0 += weight * e0 * e0
                     if degree > 0:
                         e1 = np.float64(total(w1))
-                        s1 += weight * 2.0 * e0 * e1
-                        s2 += weight * e1 * e1
+                        c1 += weight * 2.0 * e0 * e1
+                        c2 += weight * e1 * e1
                     if degree > 1:
                         e2 = np.float64(total(w2))
-                        s2 += weight * 2.0 * e0 * e2
-                        s3 += weight * 2.0 * e1 * e2
-                        s4 += weight * e2 * e2
+                        c2 += weight * 2.0 * e0 * e2
+                        c3 += weight * 2.0 * e1 * e2
+                        c4 += weight * e2 * e2
                     if degree > 2:
                         e3 = np.float64(total(w3))
-                        s3 += weight * 2.0 * e0 * e3
-                        s4 += weight * 2.0 * e1 * e3
-                        s5 += weight * 2.0 * e2 * e3
-                        s6 += weight * e3 * e3
+                        c3 += weight * 2.0 * e0 * e3
+                        c4 += weight * 2.0 * e1 * e3
+                        c5 += weight * 2.0 * e2 * e3
+                        c6 += weight * e3 * e3
                     if degree > 3:
                         e4 = np.float64(total(w4))
-                        s4 += weight * 2.0 * e0 * e4
-                        s5 += weight * 2.0 * e1 * e4
-                        s6 += weight * 2.0 * e2 * e4
-                        s7 += weight * 2.0 * e3 * e4
-                        s8 += weight * e4 * e4
-            for k, s in enumerate((s0, s1, s2, s3, s4, s5, s6, s7, s8, entries)):
-                sums[stripe, c, k] = s
+                        c4 += weight * 2.0 * e0 * e4
+                        c5 += weight * 2.0 * e1 * e4
+                        c6 += weight * 2.0 * e2 * e4
+                        c7 += weight * 2.0 * e3 * e4
+                        c8 += weight * e4 * e4
+            for k, coefficient in enumerate((c0, c1, c2, c3, c4, c5, c6, c7, c8, entries)):
+                sums[stripe, c, k] = coefficient
 
     return _compile(kernel)
 
