@@ -3,7 +3,9 @@
     python -m benchmarks.kernels [--quick]
 
 All routes take turns within one run, so that a busy machine disturbs them alike; medians are compared. Prints
-a table of ratios and writes benchmarks/results/kernels.json. Without a C compiler the floor stays empty.
+a table of ratios and writes benchmarks/results/kernels.json. Without a C compiler the floor stays empty. Next
+to what two threads gain over one stands what two independent callers on one thread each gain: the most that
+the machine's two cores, which share memory and caches with each other and with others, have to give.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +165,17 @@ def one_thread(route: Callable[[], Any]) -> Callable[[], Any]:
     return call
 
 
+def two_at_once(route: Callable[[], Any]) -> Callable[[], Any]:
+    """The route on one thread, by two callers at the same time: what two cores have to give."""
+    callers = ThreadPoolExecutor(2)
+
+    def call() -> None:
+        for future in [callers.submit(route) for _ in range(2)]:
+            future.result()
+
+    return one_thread(call)
+
+
 def measure(name: str, seconds: float, folder: Path) -> dict[str, Any]:
     size, rank, oversampling = INSTANCES[name]
     condition = 1e3 if name == "P4" else None
@@ -174,6 +188,7 @@ def measure(name: str, seconds: float, folder: Path) -> dict[str, Any]:
     routes: dict[str, Callable[[], Any]] = {
         "evaluate": lambda: cost.evaluate(L, R),
         "one thread": one_thread(lambda: cost.evaluate(L, R)),
+        "two at once": two_at_once(lambda: cost.evaluate(L, R)),
         "float32": lambda: single.evaluate(L32, R32),
         "value": lambda: cost.value(L, R),
         "derivative": lambda: cost.derivative(L, R, dL, dR),
@@ -204,6 +219,7 @@ def show(results: list[dict[str, Any]]) -> None:
         "ours / C",
         "scipy / ours",
         "1 / 2 threads",
+        "2 callers",
         "C: 1 / 2",
         "float32",
         "value",
@@ -222,7 +238,8 @@ def show(results: list[dict[str, Any]]) -> None:
         floor = [f"{1e3 * c:.2f}", f"{ours / c:.2f}"] if c else ["", ""]
         c_alone = f"{t['c, one thread'] / c:.2f}" if c else ""
         svds = f"{t['svds'] / t['start']:.2f}" if "svds" in t else ""
-        numbers = [f"{1e3 * ours:.2f}", *floor, scipy, alone, c_alone, *ratios, svds]
+        at_once = f"{2 * t['one thread'] / t['two at once']:.2f}"
+        numbers = [f"{1e3 * ours:.2f}", *floor, scipy, alone, at_once, c_alone, *ratios, svds]
         table.add_row(result["instance"], str(result["rank"]), f"{result['entries']:,}", *numbers)
     Console(width=150).print(table)
 

@@ -3,7 +3,7 @@
 A line is a row of W (side `by_row`) or a column (side `by_column`). `A` holds the factor whose rows belong to
 the lines, `B` the other one: the entry p of line i is A_i · B_j with j = indices[p]. `shift` is RTRMC's λ²:
 the weight that entries outside Ω carry, and that those inside therefore lack. Kernels take chunks of lines
-from `counter` (see `rankfold.kernels.pool`).
+from `progress` (see `rankfold.kernels.pool`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from rankfold.kernels.registers import axpy, load, multiply_add, prefetch, store, take_next, total, zero
+from rankfold.kernels.chunks import take_next
+from rankfold.kernels.registers import axpy, load, multiply_add, prefetch, store, total, zero
 
 ONE = np.uint64(1)
 AHEAD = np.uint64(12)  # entries between asking for a row and using it
@@ -36,11 +37,11 @@ def normal_equations(rank: int, weighted: bool) -> Any:
     """Kernel for Q_i = Σ (w − shift) B_j B_jᵀ and q_i = Σ w y B_j of each line; Q has the shape (d r, r)."""
     m = _numbers(weighted)
 
-    def kernel(counter, bounds, indptr, indices, data, B, shift, Q, q):  # type: ignore[no-untyped-def]
+    def kernel(progress, bounds, indptr, indices, data, B, shift, Q, q):  # type: ignore[no-untyped-def]
         last = np.uint64(indices.size - 1)
         r = np.uint64(rank)
         while True:
-            c = take_next(counter)
+            c = take_next(progress)
             if c >= bounds.size - 1:
                 break
             for i in range(bounds[c], bounds[c + 1]):
@@ -60,11 +61,11 @@ def normal_equations(rank: int, weighted: bool) -> Any:
     return _compile(kernel)
 
 
-def _factorise(counter, bounds, Q, ridge):  # type: ignore[no-untyped-def]
+def _factorise(progress, bounds, Q, ridge):  # type: ignore[no-untyped-def]
     """Overwrite each Q_i + ridge I, of shape (d, r, r), by its Cholesky factor, lower triangle."""
     r = Q.shape[1]
     while True:
-        c = take_next(counter)
+        c = take_next(progress)
         if c >= bounds.size - 1:
             break
         for i in range(bounds[c], bounds[c + 1]):
@@ -82,11 +83,11 @@ def _factorise(counter, bounds, Q, ridge):  # type: ignore[no-untyped-def]
                     Q[i, n, k] = below / root
 
 
-def _substitute(counter, bounds, C, x):  # type: ignore[no-untyped-def]
+def _substitute(progress, bounds, C, x):  # type: ignore[no-untyped-def]
     """Overwrite each right-hand side x_i by the solution of C_i C_iᵀ x = x_i."""
     r = C.shape[1]
     while True:
-        c = take_next(counter)
+        c = take_next(progress)
         if c >= bounds.size - 1:
             break
         for i in range(bounds[c], bounds[c + 1]):
@@ -108,10 +109,10 @@ def gradient(rank: int, weighted: bool) -> Any:
     """Kernel for Σ (w (a·b − y) − shift a·b) b of each line; by chunk, Σ w (a·b − y)² and Σ (a·b)²."""
     m = _numbers(weighted)
 
-    def kernel(counter, bounds, indptr, indices, data, A, B, shift, sums, out):  # type: ignore[no-untyped-def]
+    def kernel(progress, bounds, indptr, indices, data, A, B, shift, sums, out):  # type: ignore[no-untyped-def]
         last = np.uint64(indices.size - 1)
         while True:
-            c = take_next(counter)
+            c = take_next(progress)
             if c >= bounds.size - 1:
                 break
             errors = squares = 0.0
@@ -139,11 +140,11 @@ def derivative(rank: int, weighted: bool) -> Any:
     m = _numbers(weighted)
 
     def kernel(  # type: ignore[no-untyped-def]
-        counter, bounds, indptr, indices, data, A, B, dA, dB, shift, out
+        progress, bounds, indptr, indices, data, A, B, dA, dB, shift, out
     ):  # fmt: skip
         last = np.uint64(indices.size - 1)
         while True:
-            c = take_next(counter)
+            c = take_next(progress)
             if c >= bounds.size - 1:
                 break
             for i in range(bounds[c], bounds[c + 1]):

@@ -64,11 +64,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def run(kernel: Callable[..., None], chunks: int, work: float, *passes: tuple[Any, ...]) -> None:
-    """Call `kernel(counter, *arguments)` for the arguments of each pass, on as many threads as that is worth.
+    """Call `kernel(progress, *arguments)` for the arguments of each pass, on as many threads as are worth it.
 
     `chunks` is what each pass has at most, `work` what all have together in multiply-adds.
     """
-    counted = [(np.zeros(1, np.int64), *arguments) for arguments in passes]
+    counted = [(np.zeros(2, np.int64), *arguments) for arguments in passes]
     helpers = min(threads(), chunks) - 1 if work > SERIAL_WORK else 0
     futures: list[Future[None]] = []
     try:

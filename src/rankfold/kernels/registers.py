@@ -187,14 +187,3 @@ def prefetch(typing: Any, A: Any, i: Any, rank: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(A, types.uint64, rank), codegen
-
-
-@intrinsic
-def take_next(typing: Any, counter: Any) -> Any:
-    """Atomically return counter[0] and add one to it: how threads share out chunks."""
-
-    def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        data = cgutils.create_struct_proxy(counter)(context, builder, args[0]).data
-        return builder.atomic_rmw("add", data, I64(1), "seq_cst")
-
-    return types.int64(counter), codegen

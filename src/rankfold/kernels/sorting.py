@@ -16,8 +16,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rankfold.kernels.chunks import take_next
 from rankfold.kernels.pool import run
-from rankfold.kernels.registers import take_next
 
 BUCKETS = 512
 PIECES = 32  # of the input, each split by one thread
@@ -27,9 +27,9 @@ UInts = NDArray[np.unsignedinteger[Any]]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _count(counter, edges, keys, shift, counts):  # type: ignore[no-untyped-def]
+def _count(progress, edges, keys, shift, counts):  # type: ignore[no-untyped-def]
     while True:
-        c = take_next(counter)
+        c = take_next(progress)
         if c >= edges.size - 1:
             break
         for p in range(edges[c], edges[c + 1]):
@@ -37,9 +37,9 @@ def _count(counter, edges, keys, shift, counts):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _split(counter, edges, keys, others, data, shift, heads, buckets, base, keys_out, others_out, data_out):  # type: ignore[no-untyped-def]
+def _split(progress, edges, keys, others, data, shift, heads, buckets, base, keys_out, others_out, data_out):  # type: ignore[no-untyped-def]
     while True:
-        c = take_next(counter)
+        c = take_next(progress)
         if c >= edges.size - 1:
             break
         head = heads[c]
@@ -55,12 +55,12 @@ def _split(counter, edges, keys, others, data, shift, heads, buckets, base, keys
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _sort_buckets(counter, starts, buckets, keys, others, data, shift, indptr, others_out, data_out):  # type: ignore[no-untyped-def]
+def _sort_buckets(progress, starts, buckets, keys, others, data, shift, indptr, others_out, data_out):  # type: ignore[no-untyped-def]
     width = 1 << np.int64(shift)
     head = np.empty(width, np.uint64)
     base = starts[buckets[0]]
     while True:
-        b = take_next(counter) + np.int64(buckets[0])
+        b = take_next(progress) + np.int64(buckets[0])
         if b >= np.int64(buckets[1]):
             break
         first = np.uint64(b) << shift
@@ -120,9 +120,9 @@ def _rounds(starts: NDArray[np.uint64]) -> list[NDArray[np.uint64]]:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _find_ties(counter, bounds, indptr, indices, first):  # type: ignore[no-untyped-def]
+def _find_ties(progress, bounds, indptr, indices, first):  # type: ignore[no-untyped-def]
     while True:
-        c = take_next(counter)
+        c = take_next(progress)
         if c >= bounds.size - 1:
             break
         first[c] = -1

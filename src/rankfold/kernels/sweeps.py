@@ -4,9 +4,9 @@ A pass over rows takes entry after entry of a row i: gather B_j (of B = R), comb
 accumulate. The pass over columns is the same code with the roles exchanged; it recomputes residuals, which is
 cheaper than storing and permuting them. `rank`, `loss` and `weighted` are constants of each compiled kernel.
 
-Every kernel takes chunks from `counter`: chunk c of one side is its rows `bounds[c]` to `bounds[c + 1]`. A
-side is `stripe`, `bounds`, `indptr`, `indices`, `data`, with value or value and weight of each entry in
-`data`; all integers unsigned, for numba would otherwise test every index for being negative.
+Every kernel takes chunks: chunk c of a stripe is its rows `bounds[stripe, c]` to `bounds[stripe, c + 1]`. A
+side is `bounds`, `indptr`, `indices`, `data`, with value or value and weight of each entry in `data`; all
+integers unsigned, for numba would otherwise test every index for being negative.
 
 Rows are asked for some entries ahead of their use, which hides most of the way to memory. Where B outgrows
 the cache all the same, a side comes in stripes of its columns (`rankfold.costs.observed`): each stripe but
@@ -24,7 +24,8 @@ from numba import njit, types
 from numba.extending import overload, register_jitable
 
 from rankfold.kernels import formulas
-from rankfold.kernels.registers import axpy, load, multiply_add, prefetch, store, take_next, total, zero
+from rankfold.kernels.chunks import finish, next_chunk
+from rankfold.kernels.registers import axpy, load, multiply_add, prefetch, store, total, zero
 
 Kernel = Callable[..., None]
 ONE = np.uint64(1)
@@ -90,29 +91,31 @@ def evaluation(rank: int, loss: Any, weighted: bool) -> Any:
     ahead, m = _ahead(rank), _numbers(weighted)
 
     def kernel(  # type: ignore[no-untyped-def]
-        counter, stripe, bounds, indptr, indices, data, A, B, parameter, scale, sums, f_A
+        progress, bounds, indptr, indices, data, A, B, parameter, scale, sums, f_A
     ):  # fmt: skip
-        last = np.uint64(indices.size - 1)
+        last, lines = np.uint64(indices.size - 1), bounds[0, bounds.shape[1] - 1]
         while True:
-            c = take_next(counter)
-            if c >= bounds.size - 1:
+            stripe, c = next_chunk(progress, bounds)
+            if stripe >= bounds.shape[0]:
                 break
+            first = stripe * lines
             sum_ = 0.0
-            for i in range(bounds[c], bounds[c + 1]):
+            for i in range(bounds[stripe, c], bounds[stripe, c + ONE]):
                 a = load(A, i, rank)
                 gradient = load(f_A, i, rank) if stripe else zero(a)
-                for p in range(indptr[i], indptr[i + ONE]):
+                for p in range(indptr[first + i], indptr[first + i + ONE]):
                     prefetch(B, np.uint64(indices[min(p + ahead, last)]), rank)
                     b = load(B, np.uint64(indices[p]), rank)
                     w = np.float64(total(multiply_add(a, b, zero(a))))
-                    value, first, _ = _entry(loss, w, np.float64(data[m * p]), parameter)
+                    value, slope, _ = _entry(loss, w, np.float64(data[m * p]), parameter)
                     if weighted:
                         value *= data[m * p + ONE]
-                        first *= data[m * p + ONE]
+                        slope *= data[m * p + ONE]
                     sum_ += value
-                    gradient = axpy(scale * first, b, gradient)
+                    gradient = axpy(scale * slope, b, gradient)
                 store(f_A, i, gradient)
             sums[stripe, c] = sum_
+            finish(progress)
 
     return _compile(kernel, loss)
 
@@ -123,23 +126,25 @@ def value(rank: int, loss: Any, weighted: bool) -> Any:
     ahead, m = _ahead(rank), _numbers(weighted)
 
     def kernel(  # type: ignore[no-untyped-def]
-        counter, stripe, bounds, indptr, indices, data, A, B, parameter, sums
+        progress, bounds, indptr, indices, data, A, B, parameter, sums
     ):  # fmt: skip
-        last = np.uint64(indices.size - 1)
+        last, lines = np.uint64(indices.size - 1), bounds[0, bounds.shape[1] - 1]
         while True:
-            c = take_next(counter)
-            if c >= bounds.size - 1:
+            stripe, c = next_chunk(progress, bounds)
+            if stripe >= bounds.shape[0]:
                 break
+            first = stripe * lines
             sum_ = 0.0
-            for i in range(bounds[c], bounds[c + 1]):
+            for i in range(bounds[stripe, c], bounds[stripe, c + ONE]):
                 a = load(A, i, rank)
-                for p in range(indptr[i], indptr[i + ONE]):
+                for p in range(indptr[first + i], indptr[first + i + ONE]):
                     prefetch(B, np.uint64(indices[min(p + ahead, last)]), rank)
                     b = load(B, np.uint64(indices[p]), rank)
                     w = np.float64(total(multiply_add(a, b, zero(a))))
                     value, _, _ = _entry(loss, w, np.float64(data[m * p]), parameter)
                     sum_ += value * data[m * p + ONE] if weighted else value
             sums[stripe, c] = sum_
+            finish(progress)
 
     return _compile(kernel, loss)
 
@@ -150,21 +155,23 @@ def slopes(rank: int, loss: Any, weighted: bool) -> Any:
     ahead, m = _ahead(rank), _numbers(weighted)
 
     def kernel(  # type: ignore[no-untyped-def]
-        counter, stripe, bounds, indptr, indices, data, A, B, parameter, scale, out
+        progress, bounds, indptr, indices, data, A, B, parameter, scale, out
     ):  # fmt: skip
-        last = np.uint64(indices.size - 1)
+        last, lines = np.uint64(indices.size - 1), bounds[0, bounds.shape[1] - 1]
         while True:
-            c = take_next(counter)
-            if c >= bounds.size - 1:
+            stripe, c = next_chunk(progress, bounds)
+            if stripe >= bounds.shape[0]:
                 break
-            for i in range(bounds[c], bounds[c + 1]):
+            first = stripe * lines
+            for i in range(bounds[stripe, c], bounds[stripe, c + ONE]):
                 a = load(A, i, rank)
-                for p in range(indptr[i], indptr[i + ONE]):
+                for p in range(indptr[first + i], indptr[first + i + ONE]):
                     prefetch(B, np.uint64(indices[min(p + ahead, last)]), rank)
                     b = load(B, np.uint64(indices[p]), rank)
                     w = np.float64(total(multiply_add(a, b, zero(a))))
-                    _, first, _ = _entry(loss, w, np.float64(data[m * p]), parameter)
-                    out[p] = scale * (first * data[m * p + ONE] if weighted else first)
+                    _, slope, _ = _entry(loss, w, np.float64(data[m * p]), parameter)
+                    out[p] = scale * (slope * data[m * p + ONE] if weighted else slope)
+            finish(progress)
 
     return _compile(kernel, loss)
 
@@ -176,18 +183,19 @@ def derivative(rank: int, loss: Any, weighted: bool) -> Any:
     (step, shift, width), apart = _places(rank, 2), rank > _SIDE_BY_SIDE
 
     def kernel(  # type: ignore[no-untyped-def]
-        counter, stripe, bounds, indptr, indices, data, As, Bs, parameter, scale, df_A
+        progress, bounds, indptr, indices, data, As, Bs, parameter, scale, df_A
     ):  # fmt: skip
-        last = np.uint64(indices.size - 1)
+        last, lines = np.uint64(indices.size - 1), bounds[0, bounds.shape[1] - 1]
         while True:
-            c = take_next(counter)
-            if c >= bounds.size - 1:
+            stripe, c = next_chunk(progress, bounds)
+            if stripe >= bounds.shape[0]:
                 break
-            for i in range(bounds[c], bounds[c + 1]):
+            first = stripe * lines
+            for i in range(bounds[stripe, c], bounds[stripe, c + ONE]):
                 a = load(As[0], step * i, rank)
                 da = load(As[1], step * i + shift, rank)
                 change = load(df_A, i, rank) if stripe else zero(a)
-                for p in range(indptr[i], indptr[i + ONE]):
+                for p in range(indptr[first + i], indptr[first + i + ONE]):
                     soon = np.uint64(indices[min(p + ahead, last)])
                     prefetch(Bs[0], soon, width)
                     if apart:
@@ -197,10 +205,11 @@ def derivative(rank: int, loss: Any, weighted: bool) -> Any:
                     db = load(Bs[1], j + shift, rank)
                     w = np.float64(total(multiply_add(a, b, zero(a))))
                     dw = np.float64(total(multiply_add(a, db, multiply_add(da, b, zero(a)))))
-                    _, first, second = _entry(loss, w, np.float64(data[m * p]), parameter)
+                    _, slope, second = _entry(loss, w, np.float64(data[m * p]), parameter)
                     weight = scale * data[m * p + ONE] if weighted else scale
-                    change = axpy(weight * first, db, axpy(weight * second * dw, b, change))
+                    change = axpy(weight * slope, db, axpy(weight * second * dw, b, change))
                 store(df_A, i, change)
+            finish(progress)
 
     return _compile(kernel, loss)
 
@@ -218,20 +227,21 @@ def polynomial(rank: int, terms1: int, terms2: int, weighted: bool) -> Any:
     apart = rank > _SIDE_BY_SIDE
 
     def kernel(  # type: ignore[no-untyped-def]
-        counter, stripe, bounds, indptr, indices, data, Ls, Rs, stride, sums
+        progress, bounds, indptr, indices, data, Ls, Rs, stride, sums
     ):  # fmt: skip
-        last = np.uint64(indices.size - 1)
+        last, lines = np.uint64(indices.size - 1), bounds[0, bounds.shape[1] - 1]
         while True:
-            c = take_next(counter)
-            if c >= bounds.size - 1:
+            stripe, c = next_chunk(progress, bounds)
+            if stripe >= bounds.shape[0]:
                 break
+            first = stripe * lines
             c0 = c1 = c2 = c3 = c4 = c5 = c6 = c7 = c8 = entries = 0.0
-            for i in range(bounds[c], bounds[c + 1], stride):
-                entries += indptr[i + ONE] - indptr[i]
+            for i in range(bounds[stripe, c], bounds[stripe, c + ONE], stride):
+                entries += indptr[first + i + ONE] - indptr[first + i]
                 a0 = load(Ls[0], step1 * i, rank)
                 a1 = load(Ls[1], step1 * i + shift1, rank) if terms1 > 1 else zero(a0)
                 a2 = load(Ls[2], step1 * i + shift1 + shift1, rank) if terms1 > 2 else zero(a0)
-                for p in range(indptr[i], indptr[i + ONE]):
+                for p in range(indptr[first + i], indptr[first + i + ONE]):
                     soon = np.uint64(indices[min(p + ahead, last)])
                     prefetch(Rs[0], soon, width)
                     if apart and terms2 > 1:
@@ -282,6 +292,7 @@ def polynomial(rank: int, terms1: int, terms2: int, weighted: bool) -> Any:
                         c8 += weight * e4 * e4
             for k, coefficient in enumerate((c0, c1, c2, c3, c4, c5, c6, c7, c8, entries)):
                 sums[stripe, c, k] = coefficient
+            finish(progress)
 
     return _compile(kernel)
 
@@ -294,18 +305,20 @@ def product(width: int, valued: bool = True) -> Any:
     """
     ahead = _ahead(width)
 
-    def kernel(counter, stripe, bounds, indptr, indices, data, X, Y):  # type: ignore[no-untyped-def]
-        last = np.uint64(indices.size - 1)
+    def kernel(progress, bounds, indptr, indices, data, X, Y):  # type: ignore[no-untyped-def]
+        last, lines = np.uint64(indices.size - 1), bounds[0, bounds.shape[1] - 1]
         while True:
-            c = take_next(counter)
-            if c >= bounds.size - 1:
+            stripe, c = next_chunk(progress, bounds)
+            if stripe >= bounds.shape[0]:
                 break
-            for i in range(bounds[c], bounds[c + 1]):
+            first = stripe * lines
+            for i in range(bounds[stripe, c], bounds[stripe, c + ONE]):
                 y = load(Y, i, width)
                 y = y if stripe else zero(y)
-                for p in range(indptr[i], indptr[i + ONE]):
+                for p in range(indptr[first + i], indptr[first + i + ONE]):
                     prefetch(X, np.uint64(indices[min(p + ahead, last)]), width)
                     y = axpy(data[p] if valued else 1.0, load(X, np.uint64(indices[p]), width), y)
                 store(Y, i, y)
+            finish(progress)
 
     return _compile(kernel)
