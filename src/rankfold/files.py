@@ -16,6 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 import rankfold
 from rankfold.checkpoint import write_atomically
@@ -54,7 +55,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write an estimator to the file `path`, which holds its old content until all of the new is on disk.
 
     Settings and fitted attributes are kept, beside the version of the library and a fingerprint of the data
-    that the model was fitted to. Settings that are functions or random generators cannot be kept.
+    that the model was fitted to. Settings that are functions or random generators cannot be kept; those that
+    are tables (pandas, polars) are kept as arrays.
 
     Examples
     --------
@@ -121,7 +123,12 @@ def _records() -> Classes:
 
 
 def _fitted(model: Any) -> dict[str, Any]:
-    return {key: value for key, value in vars(model).items() if key.endswith("_") and not key.startswith("_")}
+    """What `fit` found and, though no setting, what `set_output` asked for."""
+    return {
+        key: value
+        for key, value in vars(model).items()
+        if (key.endswith("_") and not key.startswith("_")) or key == "_sklearn_output_config"
+    }
 
 
 class _ModelPacker(Packer):
@@ -144,6 +151,12 @@ class _ModelPacker(Packer):
             return {"geometry": value.__name__}
         if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
             return {"dtype": np.dtype(value).name}
+        if sparse.issparse(value):
+            rows = sparse.csr_array(value)
+            parts = self.pack((rows.data, rows.indices, rows.indptr), where)
+            return {"sparse": parts, "shape": list(rows.shape)}
+        if hasattr(value, "to_numpy"):
+            return self.pack(value.to_numpy(), where)
         if isinstance(value, np.ndarray) and value.dtype.hasobject:
             return {"strings": _strings(value, where)}
         if isinstance(value, list):
@@ -175,6 +188,8 @@ class _ModelUnpacker(Unpacker):
                 return getattr(rankfold, name)
             case {"dtype": name}:
                 return np.dtype(name)
+            case {"sparse": parts, "shape": shape}:
+                return sparse.csr_array(self.unpack(parts), tuple(shape))
             case {"strings": strings}:
                 return np.array(strings, dtype=object)
             case {"list": parts}:

@@ -190,13 +190,6 @@ def test_constant_columns_and_float32():
     assert (filled[:, 1] == np.float32(0.1)).all()
 
 
-def test_saved_and_loaded(tmp_path):
-    table, _ = draw()
-    imputer = Imputer(random_state=0).fit(table)
-    rf.save(imputer, tmp_path / "model")
-    assert_array_equal(rf.load(tmp_path / "model").transform(table), imputer.transform(table))
-
-
 def test_errors_name_what_is_wrong():
     table, _ = draw()
     with pytest.raises(ValueError, match=r"rank must be 'auto' or an integer from 1 to 7, .*; got 8"):

@@ -1,12 +1,15 @@
 import errno
 import io
+import itertools
 import os
 import pickle
 import threading
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
+from every_estimator import NAMES, example
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -61,16 +64,6 @@ def test_an_estimator_that_is_not_fitted(tmp_path):
     assert rf.load(tmp_path / "model").rank == 7
 
 
-def test_feature_names_are_kept(tmp_path):
-    import pandas as pd
-
-    frame = pd.DataFrame(PAIRS, columns=["who", "what"])
-    rf.save(rf.MatrixCompletion(1, regularization=1.0).fit(frame, VALUES), tmp_path / "model")
-    loaded = rf.load(tmp_path / "model")
-    assert loaded.feature_names_in_.tolist() == ["who", "what"]
-    loaded.predict(frame)
-
-
 @pytest.mark.parametrize("dump", ["pickle", "joblib"])
 def test_pickles(tmp_path, dump):
     model = fitted()
@@ -83,18 +76,27 @@ def test_pickles(tmp_path, dump):
     np.testing.assert_array_equal(loaded.predict(PAIRS), model.predict(PAIRS))
 
 
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory):
+@pytest.fixture(scope="module", params=NAMES)
+def saved(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "model.rankfold"
-    rf.save(fitted(), path)
+    rf.save(example(request.param).fitted(), path)
     return path, path.read_bytes()
 
 
-@settings(max_examples=300, deadline=None)
+def regions(whole):
+    """Where the line with the format, the length, the text, the arrays and the checksum begin and end."""
+    line = whole.index(b"\n") + 1
+    text = line + 8 + int.from_bytes(whole[line : line + 8], "little")
+    bounds = 0, line, line + 8, text, len(whole) - 32, len(whole)
+    return list(itertools.pairwise(bounds))
+
+
+@settings(max_examples=120, deadline=None)
 @given(data=st.data())
-def test_a_changed_byte_anywhere_is_noticed(saved, data):
+def test_a_changed_byte_in_any_region_is_noticed(saved, data):
     path, whole = saved
-    at = data.draw(st.integers(0, len(whole) - 1))
+    first, last = data.draw(st.sampled_from(regions(whole)))
+    at = data.draw(st.integers(first, last - 1))
     other = data.draw(st.integers(0, 255).filter(lambda byte: byte != whole[at]))
     damaged = path.with_name(f"damaged{threading.get_ident()}")
     damaged.write_bytes(whole[:at] + bytes([other]) + whole[at + 1 :])
@@ -102,7 +104,7 @@ def test_a_changed_byte_anywhere_is_noticed(saved, data):
         rf.load(damaged)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_a_cut_or_lengthened_file_is_noticed(saved, data):
     path, whole = saved
@@ -178,11 +180,64 @@ def test_a_full_disk_leaves_the_previous_file(tmp_path, monkeypatch, fails):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_other_estimators_are_kept_too(tmp_path):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((40, 5))
-    model = rf.ReducedRankRegression(rank=1).fit(X, X @ rng.standard_normal((5, 3)))
+@pytest.mark.parametrize("name", NAMES)
+def test_every_estimator_comes_back_as_it_was(tmp_path, name):
+    shown = example(name)
+    model = shown.fitted()
     rf.save(model, tmp_path / "model")
     loaded = rf.load(tmp_path / "model")
+    assert type(loaded) is type(model)
     assert content(loaded) == content(model)
-    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    np.testing.assert_array_equal(shown.answer(loaded), shown.answer(model))
+    assert loaded.data_fingerprint_ == model.data_fingerprint_ == shown.fitted().data_fingerprint_
+    clone(loaded).fit(shown.X, shown.y)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_other_data_have_another_fingerprint(name):
+    shown = example(name)
+    before = shown.fitted().data_fingerprint_
+    if name == "PairRegressor":
+        other = clone(shown.model).set_params(right=shown.model.right * 2).fit(shown.X, shown.y)
+    else:
+        other = clone(shown.model).fit(shown.X[::-1][:50], None if shown.y is None else shown.y[::-1][:50])
+    assert other.data_fingerprint_ != before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_feature_names_are_kept(tmp_path, name):
+    shown = example(name)
+    frame = pd.DataFrame(shown.X, columns=[f"c{k}" for k in range(shown.X.shape[1])])
+    model = shown.model.fit(frame, shown.y)
+    rf.save(model, tmp_path / "model")
+    loaded = rf.load(tmp_path / "model")
+    assert loaded.feature_names_in_.tolist() == frame.columns.tolist()
+    np.testing.assert_array_equal(shown.answer(loaded, frame), shown.answer(model, frame))
+    with pytest.raises(ValueError, match="feature names should match"):
+        shown.answer(loaded, frame[frame.columns[::-1]])
+
+
+def test_the_form_of_the_output_is_kept(tmp_path):
+    shown = example("LowRankImputer")
+    rf.save(shown.fitted().set_output(transform="pandas"), tmp_path / "model")
+    assert isinstance(shown.answer(rf.load(tmp_path / "model")), pd.DataFrame)
+
+
+def test_tables_among_the_settings(tmp_path):
+    shown = example("PairRegressor")
+    left, right = pd.DataFrame(shown.model.left), shown.model.right
+    model = clone(shown.model).set_params(left=left).fit(shown.X, shown.y)
+    rf.save(model, tmp_path / "model")
+    loaded = rf.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.left, left)
+    np.testing.assert_array_equal(loaded.right.toarray(), right.toarray())
+    np.testing.assert_array_equal(shown.answer(loaded), shown.answer(model))
+
+
+def test_labels_of_classes_are_kept(tmp_path):
+    shown = example("PairClassifier")
+    model = shown.model.fit(shown.X, np.where(shown.y, "binds", "does not"))
+    rf.save(model, tmp_path / "model")
+    loaded = rf.load(tmp_path / "model")
+    assert loaded.classes_.tolist() == ["binds", "does not"]
+    np.testing.assert_array_equal(loaded.predict_proba(shown.X), model.predict_proba(shown.X))

@@ -6,11 +6,11 @@ import hashlib
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy import sparse
 
 
-def fingerprint(*arrays: NDArray[Any] | None) -> str:
-    """Return 32 hexadecimal digits that depend on the arrays, their types and their shapes.
+def fingerprint(*arrays: Any) -> str:
+    """Return 32 hexadecimal digits that depend on the arrays (NumPy, CSR or None), their types and shapes.
 
     Examples
     --------
@@ -22,6 +22,9 @@ def fingerprint(*arrays: NDArray[Any] | None) -> str:
     for array in arrays:
         if array is None:
             digest.update(b"none")
+            continue
+        if sparse.issparse(array):
+            digest.update(fingerprint(array.data, array.indices, array.indptr).encode())
             continue
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")

@@ -75,7 +75,8 @@ class _PairModel(BaseEstimator):
         self.factors_, self.n_iter_ = (L, R), max(result.iterations, 1)
         self.left_coef_, self.right_coef_ = L[:-1] @ R[-1], R[:-1] @ L[-1]
         self.intercept_, self.centre_ = float(L[-1] @ R[-1]) + centre, centre
-        self.data_fingerprint_ = fingerprint(X, y)
+        tables = () if where is None else (side.matrix for side in sides)
+        self.data_fingerprint_ = fingerprint(X, y, weights, *tables)
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)

@@ -1,0 +1,55 @@
+"""A small example of every estimator, with what it is fitted to and what it is asked."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from rating_data import ratings
+from scipy import sparse
+
+import rankfold as rf
+from rankfold.files import ESTIMATORS
+
+
+class Example(NamedTuple):
+    """`model.fit(X, y)`, and then the method `asks` of it."""
+
+    model: Any
+    X: Any
+    y: Any
+    asks: str = "predict"
+
+    def fitted(self):
+        return self.model.fit(self.X, self.y)
+
+    def answer(self, model, X=None):
+        return getattr(model, self.asks)(self.X if X is None else X)
+
+
+def example(name: str, **settings: Any) -> Example:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 6))
+    holes = rng.uniform(size=X.shape) < 0.2
+    match name:
+        case "MatrixCompletion":
+            made = Example(rf.MatrixCompletion(2, regularization=1.0, random_state=0), *ratings()[:2])
+        case "LowRankImputer":
+            table = np.where(holes, np.nan, X @ rng.standard_normal((6, 6)))
+            made = Example(rf.LowRankImputer(2, tolerance=0.1), table, None, "transform")
+        case "PairRegressor":
+            left, right = rng.standard_normal((9, 3)), rng.standard_normal((7, 2))
+            pairs = np.argwhere(np.ones((9, 7)))
+            y = left[pairs[:, 0], 0] * right[pairs[:, 1], 1] + 2
+            made = Example(rf.PairRegressor(2, left=left, right=sparse.csr_array(right)), pairs, y)
+        case "PairClassifier":
+            y = (X[:, 0] * X[:, 4] > 0.1 * X[:, 1]).astype(int)
+            made = Example(rf.PairClassifier(2, regularization=1e-2), X, y)
+        case "ReducedRankRegression":
+            Y = X @ rng.standard_normal((6, 1)) @ rng.standard_normal((1, 6)) + rng.standard_normal(X.shape)
+            made = Example(
+                rf.ReducedRankRegression(1, ridge=1.0, tolerance=1e-6), X, np.where(holes, np.nan, Y)
+            )
+    made.model.set_params(**settings)
+    return made
+
+
+NAMES = ESTIMATORS
