@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rankfold.trace import Row
 
 Show = Callable[[Row], None]
+Tell = Callable[[str], None]
 
 
 @contextmanager
@@ -21,27 +23,45 @@ def display(verbose: int, method: str) -> Iterator[Show | None]:
         print(f"{method}: iteration, value, gradient norm, seconds", file=sys.stderr)
         yield lambda row: print(_plain(row), file=sys.stderr, flush=True)
     elif verbose == 1 and sys.stderr.isatty():
-        with _live(method) as show:
+        with _live(method, _sentence) as show:
             yield show
     else:
         yield None
 
 
 @contextmanager
-def _live(method: str) -> Iterator[Show]:
+def progress(verbose: int, work: str) -> Iterator[Tell]:
+    """Yield what tells how some work goes: like `display`, of text.
+
+    Examples
+    --------
+    >>> with progress(0, "choosing the rank") as tell:
+    ...     tell("rank 1  held-out error 0.3")
+    """
+    if verbose >= 2:
+        yield lambda text: print(f"{work}: {text}", file=sys.stderr, flush=True)
+    elif verbose == 1 and sys.stderr.isatty():
+        with _live(work, str) as show:
+            yield show
+    else:
+        yield lambda text: None
+
+
+@contextmanager
+def _live(work: str, sentence: Callable[[Any], str]) -> Iterator[Callable[[Any], None]]:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-    shown: list[Row] = []
+    shown: list[Any] = []
 
     def line() -> Text:
-        return Text(f"{method}  {_sentence(shown[0])}" if shown else f"{method}  starting", no_wrap=True)
+        return Text(f"{work}  {sentence(shown[0])}" if shown else f"{work}  starting", no_wrap=True)
 
     # A console of its own: two runs in two threads may each have a live line. It is drawn by rich's thread a
-    # few times a second, so that showing a row costs an assignment.
+    # few times a second, so that showing costs an assignment.
     with Live(get_renderable=line, console=Console(file=sys.stderr), refresh_per_second=8):
-        yield lambda row: shown.__setitem__(slice(None), [row])
+        yield lambda thing: shown.__setitem__(slice(None), [thing])
 
 
 def _sentence(row: Row) -> str:

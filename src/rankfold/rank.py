@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.costs.completion import Completion
+from rankfold.display import progress
 from rankfold.geometry.full_rank import FullRank
 from rankfold.problem import Problem
 from rankfold.solvers.continuation import ContinuationState, RankContinuation
@@ -79,7 +80,7 @@ class RankPath:
 
 
 def choose_rank(
-    cost: Completion, max_rank: int | None = None, held_out: float = 0.1, seed: int = 0
+    cost: Completion, max_rank: int | None = None, held_out: float = 0.1, seed: int = 0, verbose: int = 0
 ) -> RankPath:
     """Choose the rank for a completion problem by its error on entries held out.
 
@@ -94,6 +95,8 @@ def choose_rank(
         The part of the entries to hold out.
     seed
         Of the choice of these.
+    verbose
+        0: silent; 1: a live line, on a terminal; 2: a line per rank.
 
     Returns
     -------
@@ -118,16 +121,18 @@ def choose_rank(
     state = method.init(first, first.start())
     rows: list[tuple[float, float, float]] = []
     fits: list[tuple[Any, Any]] = []
-    for k in range(1, limit + 1):
-        state = _solved(problem, method, state, limit, k)
-        if state.rank < k:
-            break  # nothing was left to explain
-        L, R = problem.geometry.factors(state.x)
-        losses = losses_of(cost, test, np.einsum("pk,pk->p", L[test[0]], R[test[1]]))
-        rows.append((float(losses.mean()), float(losses.std(ddof=1) / np.sqrt(len(losses))), state.value))
-        fits.append((L, R))
-        if k - 1 - int(np.argmin([row[0] for row in rows])) >= _PATIENCE:
-            break
+    with progress(verbose, "choosing the rank") as tell:
+        for k in range(1, limit + 1):
+            state = _solved(problem, method, state, limit, k)
+            if state.rank < k:
+                break  # nothing was left to explain
+            L, R = problem.geometry.factors(state.x)
+            losses = losses_of(cost, test, np.einsum("pk,pk->p", L[test[0]], R[test[1]]))
+            rows.append((float(losses.mean()), float(losses.std(ddof=1) / np.sqrt(len(losses))), state.value))
+            fits.append((L, R))
+            tell(f"rank {k}  held-out error {rows[-1][0]:.6g}")
+            if k - 1 - int(np.argmin([row[0] for row in rows])) >= _PATIENCE:
+                break
     errors, deviations, values = zip(*rows, strict=True)
     best = int(np.argmin(errors))
     chosen = next(k for k, error in enumerate(errors) if error <= errors[best] + deviations[best])

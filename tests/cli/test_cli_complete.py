@@ -187,6 +187,18 @@ def test_ctrl_c_keeps_the_best_model(tmp_path, table, monkeypatch):
     assert np.isfinite(rf.load(path).predict([("u1", "film, 2")])).all()
 
 
+@pytest.mark.parametrize("chosen", [("--rank", "auto"), ("--rank", "2")])
+def test_ctrl_c_before_there_is_a_model(tmp_path, table, monkeypatch, chosen):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    for solver in (rf.ConjugateGradient, rf.RankContinuation):
+        monkeypatch.setattr(solver, "step", interrupted)
+    path = tmp_path / "m.rankfold"
+    assert "before there was a model" in run("complete", table, *chosen, "-o", path, code=130).stderr
+    assert not path.exists()
+
+
 def test_a_killed_process_leaves_the_old_model_intact(tmp_path, model):
     path, data, saved = tmp_path / "m.rankfold", tmp_path / "big.npz", tmp_path / "run.ckpt"
     path.write_bytes(model.read_bytes())

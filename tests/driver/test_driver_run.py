@@ -236,6 +236,8 @@ def test_a_live_line_on_a_terminal():
         "from driver_toys import HeavyBall, make_problem\n"
         "from rankfold.driver import minimize\n"
         "minimize(make_problem(), HeavyBall(), max_iterations=7, tolerance=0, verbose=1)\n"
+        "from rankfold.display import progress\n"
+        "with progress(1, 'choosing the rank') as tell: tell('rank 3')\n"
     )
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
     done = subprocess.run(
@@ -247,6 +249,7 @@ def test_a_live_line_on_a_terminal():
     assert done.returncode == 0
     assert "HeavyBall  iteration 7  value " in shown
     assert "gradient norm" in shown
+    assert "choosing the rank  rank 3" in shown
 
 
 def test_result_says_what_happened():

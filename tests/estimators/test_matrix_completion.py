@@ -382,6 +382,18 @@ def test_ctrl_c_before_there_is_a_model_is_an_interrupt(monkeypatch):
         model().fit(X, y)
 
 
+def test_verbose_tells_of_every_rank_and_weight_tried(capsys):
+    X, y, _ = ratings()
+    fitted = model(rank="auto", verbose=2).fit(X, y)
+    lines = capsys.readouterr().err.splitlines()
+    ranks = [line for line in lines if line.startswith("choosing the rank: rank ")]
+    weights = [line for line in lines if line.startswith("choosing the regularization: λ ")]
+    assert len(ranks) == len(fitted.rank_path_.ranks)
+    assert [float(line.split()[4]) for line in weights] == pytest.approx(
+        [weight for weight, _ in fitted.regularization_path_], rel=1e-3
+    )
+
+
 def test_score_is_the_explained_variance():
     X, y, _ = ratings()
     fitted = model(regularization=1.0).fit(X, y)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 import rankfold as rf
-from rankfold.cli.console import note, working
+from rankfold.cli.console import INTERRUPTED, fail, note, working
 from rankfold.data import Triples, read_triples, split
 from rankfold.data.pairs import Side
 from rankfold.data.streams import name_of
@@ -24,6 +24,10 @@ from rankfold.report.content import SAMPLE
 
 Floats = NDArray[np.float64]
 Entries = tuple[NDArray[np.integer], NDArray[np.integer], Floats]
+_NO_MODEL = (
+    "interrupted before there was a model: rank and regularization are chosen first, unless both are given "
+    "(--rank N --regularization X)"
+)
 
 
 @dataclass
@@ -68,7 +72,10 @@ class Job:
         self.sample = self._sample(options["random_state"])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # told in words of our own
-            self.model.fit(self.train, **run)
+            try:
+                self.model.fit(self.train, **run)
+            except KeyboardInterrupt:
+                fail(_NO_MODEL, INTERRUPTED)
         if not self.model.converged_ and not self.interrupted:
             note(f"rankfold: warning: not converged ({self.model.stop_reason_}): raise --max-iterations")
         self._count_repeated()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -33,9 +33,6 @@ from rankfold.result import Result
 from rankfold.solvers import ConjugateGradient, Method
 from rankfold.stopping import RelativeChange
 from rankfold.trace import Row, Trace
-
-if TYPE_CHECKING:
-    pass
 
 # Regularised fits slow down once and for all; without a regulariser a plateau may come before the end, and
 # the default solver has to see 20 slow iterations before it tries something else.
@@ -79,7 +76,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     random_state
         Of the choice of held-out entries and of start points: an int for the same result each time.
     verbose
-        0: silent; 1: a live line, on a terminal; 2: a line per iteration.
+        0: silent; 1: a live line, on a terminal; 2: a line per iteration, and per rank and λ tried.
 
     Attributes
     ----------
@@ -170,7 +167,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
             What each entry counts; weight 2 is the same as giving the entry twice.
         callback, checkpoint, resume
             As in `rankfold.minimize`, for the last fit. To resume, give the same data and an integer
-            `random_state`. Ctrl-C during the last fit leaves a fitted model, the best so far.
+            `random_state`. Ctrl-C during the last fit leaves a fitted model, the best so far; before it,
+            while rank and λ are chosen, it raises `KeyboardInterrupt`, for there is no model yet.
         """
         data = training_triples(X, y)
         validate_data(self, np.empty((0, 2)) if data is X else X, skip_check_array=True)
@@ -223,7 +221,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
             part = Penalised.of(copied(sample_lines(plain, MAX_ENTRIES, seed)), self.bias)
             if self.bias and not plain.quadratic:
                 raise ValueError(f"rank='auto' with the loss {self.loss!r} takes bias=False; or give a rank")
-            self.rank_path_ = choose_rank(part.completion, seed=seed)
+            self.rank_path_ = choose_rank(part.completion, seed=seed, verbose=self.verbose)
             return self.rank_path_.chosen
         rank: Any = self.rank
         largest = min(plain.shape)
@@ -242,7 +240,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
                 raise ValueError(f"regularization must be 'auto' or a number, not {self.regularization!r}")
             if warm is not None:
                 return warm.regularization, None
-            choice = choose_weight(plain, self.bias, self.rank_, self.geometry, seed)
+            choice = choose_weight(plain, self.bias, self.rank_, self.geometry, seed, self.verbose)
             self.regularization_path_ = choice.candidates
             return choice.weight, choice.factors
         weight: Any = self.regularization

@@ -18,6 +18,7 @@ from rankfold.costs.observed import Observed, Side
 from rankfold.costs.regularisers import Nuclear
 from rankfold.costs.shifted import Shifted
 from rankfold.costs.start import SparseMatrix, dominant_svd
+from rankfold.display import progress
 from rankfold.driver import minimize
 from rankfold.estimators.fitting import Geometries, problem_of
 from rankfold.estimators.lines import solve_lines
@@ -190,7 +191,7 @@ class Choice:
 
 
 def choose_weight(
-    completion: Completion, bias: bool, rank: int, geometry: str | Geometries, seed: int
+    completion: Completion, bias: bool, rank: int, geometry: str | Geometries, seed: int, verbose: int = 0
 ) -> Choice:
     """Choose λ by the loss of a tenth of the entries, held out; each candidate starts where the last ended.
 
@@ -206,20 +207,22 @@ def choose_weight(
     factors: Factors | None = None
     best: tuple[float, float, Factors | None] = (inf, weight, None)
     candidates, in_vain = [], 0
-    for _ in range(_MAX_CANDIDATES):
-        weight *= _RATIO
-        start = fit.start(weight, rank, seed) if factors is None else fit.lifted(*factors)
-        if start is None:
-            break
-        factors = _loosely(fit, weight, start, rank, geometry)
-        predicted = offsets + np.einsum("pk,pk->p", factors[0][test[0]], factors[1][test[1]])
-        error = float(losses_of(train, test, predicted).mean())
-        candidates.append((weight, error))
-        in_vain = 0 if error < (1 - _NOTICED) * best[0] else in_vain + 1
-        if error < best[0]:
-            best = error, weight, factors
-        if in_vain == _PATIENCE:
-            break
+    with progress(verbose, "choosing the regularization") as tell:
+        for _ in range(_MAX_CANDIDATES):
+            weight *= _RATIO
+            start = fit.start(weight, rank, seed) if factors is None else fit.lifted(*factors)
+            if start is None:
+                break
+            factors = _loosely(fit, weight, start, rank, geometry)
+            predicted = offsets + np.einsum("pk,pk->p", factors[0][test[0]], factors[1][test[1]])
+            error = float(losses_of(train, test, predicted).mean())
+            candidates.append((weight, error))
+            tell(f"λ {weight:.4g}  held-out loss {error:.6g}")
+            in_vain = 0 if error < (1 - _NOTICED) * best[0] else in_vain + 1
+            if error < best[0]:
+                best = error, weight, factors
+            if in_vain == _PATIENCE:
+                break
     return Choice(best[1], best[2], tuple(candidates))
 
 
