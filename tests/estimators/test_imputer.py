@@ -190,6 +190,25 @@ def test_constant_columns_and_float32():
     assert (filled[:, 1] == np.float32(0.1)).all()
 
 
+def test_warm_start_goes_on_from_the_last_fit():
+    table, _ = draw()
+    settings = {"rank": 2, "tolerance": 1e-4, "max_iterations": 500}
+    warm = Imputer(warm_start=True, **settings).fit(table)
+    cold = warm.n_iter_
+    assert warm.fit(table).n_iter_ < cold / 4
+    assert warm.fit(1000.0 * table + 5.0).n_iter_ < cold / 4  # in other units
+    fewer = warm.fit(table[:, 1:])  # another number of columns: from the beginning
+    assert fewer.n_iter_ == Imputer(**settings).fit(table[:, 1:]).n_iter_
+
+
+def test_verbose_tells_of_ranks_and_steps(capsys):
+    table, _ = draw()
+    imputer = Imputer(random_state=0, verbose=2).fit(table)
+    lines = capsys.readouterr().err.splitlines()
+    assert sum(line.startswith("choosing the rank: ") for line in lines) == len(imputer.rank_path_.ranks)
+    assert lines[-1].startswith(f"EM: step {imputer.n_iter_}  change")
+
+
 def test_errors_name_what_is_wrong():
     table, _ = draw()
     with pytest.raises(ValueError, match=r"rank must be 'auto' or an integer from 1 to 7, .*; got 8"):

@@ -59,6 +59,21 @@ def test_any_two_labels_and_probabilities():
     assert ((p[:, 1] > 0.5) == (model.predict(pairs) == "yes")).all()
 
 
+@pytest.mark.parametrize("kind", [rf.PairRegressor, rf.PairClassifier])
+def test_warm_start_goes_on_from_the_last_fit(kind):
+    left, right, pairs, y = draw()
+    y = y if kind is rf.PairRegressor else y > 3
+    warm = kind(rank=3, left=left, right=right, regularization=1e-2, warm_start=True).fit(pairs, y)
+    cold, scores = warm.n_iter_, warm.predict(pairs)
+    assert warm.fit(pairs, y).n_iter_ < cold / 2
+    assert_allclose(warm.predict(pairs), scores, atol=1e-4)
+    warm.set_params(rank=2).fit(pairs, y)  # a lower rank starts from the nearest matrix
+    assert warm.factors_[0].shape == (5, 2)
+    alone = kind(rank=2, right=right, regularization=1e-2)
+    warm.set_params(left=left[:, :2]).fit(pairs, y)  # another number of features: from the beginning
+    assert warm.n_iter_ == alone.set_params(left=left[:, :2]).fit(pairs, y).n_iter_
+
+
 def test_errors_name_what_is_wrong():
     left, right, pairs, y = draw()
     with pytest.raises(ValueError, match=r"pairs\[0, 1\] is 30, out of range: must be from 0 to 29"):

@@ -114,17 +114,6 @@ def test_out_of_fold_predictions_for_every_entry():
     assert np.corrcoef(cross_val_predict(model(regularization=1.0), X, y, cv=3), y)[0, 1] > 0.8
 
 
-def test_html_representation_names_the_estimator():
-    X, y, _ = ratings()
-    assert "MatrixCompletion" in model(regularization=1.0).fit(X, y)._repr_html_()
-
-
-def test_verbose_prints_iterations(capsys):
-    X, y, _ = ratings()
-    model(regularization=1.0, verbose=2).fit(X, y)
-    assert len(capsys.readouterr().err.splitlines() or capsys.readouterr().out.splitlines()) >= 3
-
-
 def test_another_number_of_columns_is_refused():
     X, y, _ = ratings()
     fitted = model(regularization=1.0).fit(X, y)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankfold.display import progress
 from rankfold.rank import RankPath
 
 Floats = NDArray[np.float64]
@@ -74,21 +75,31 @@ def _factors_of(S: Floats, psi: Floats, rank: int) -> tuple[Floats, Floats]:
 
 
 def fit(
-    Z: Floats, known: Known, rank: int, max_iterations: int, tolerance: float
+    start: FactorModel,
+    Z: Floats,
+    known: Known,
+    rank: int,
+    max_iterations: int,
+    tolerance: float,
+    verbose: int = 0,
 ) -> tuple[FactorModel, int, bool]:
     """Return the model, the number of EM steps taken, and whether filled entries had stopped changing."""
-    model, before = FactorModel.start(Z.shape[1]), None
+    model, before = start, None
     holes = ~known
-    for k in range(1, max_iterations + 1):
-        model, full = model.improved(Z, known, rank)
-        now = full[holes]
-        if before is not None and np.sqrt(np.mean((now - before) ** 2) if now.size else 0.0) <= tolerance:
-            return model, k, True
-        before = now
+    with progress(verbose, "EM") as tell:
+        for k in range(1, max_iterations + 1):
+            model, full = model.improved(Z, known, rank)
+            now = full[holes]
+            if before is not None:
+                change = float(np.sqrt(np.mean((now - before) ** 2))) if now.size else 0.0
+                tell(f"step {k}  change of the filled entries {change:.3g}")
+                if change <= tolerance:
+                    return model, k, True
+            before = now
     return model, max_iterations, False
 
 
-def choose_rank(Z: Floats, known: Known, largest: int, rng: Any) -> RankPath:
+def choose_rank(Z: Floats, known: Known, largest: int, rng: Any, verbose: int = 0) -> RankPath:
     """Choose the rank by the squared error of a tenth of the entries, held out; each rank starts the next.
 
     The least rank is taken whose excess over the best error is within one standard error of that excess,
@@ -103,16 +114,18 @@ def choose_rank(Z: Floats, known: Known, largest: int, rng: Any) -> RankPath:
     tried: list[tuple[int, float, float, float]] = []
     models: list[FactorModel] = []
     losses: list[Floats] = []
-    for rank in _candidates(largest):
-        for _ in range(_PATH_ITERATIONS):
-            model, _ = model.improved(Z, train, rank)
-        squares = (model.filled(Z, train) - Z)[test] ** 2 if test.any() else np.zeros(1)
-        tried.append((rank, float(squares.mean()), _standard_error(squares), float(model.psi.mean())))
-        models.append(model)
-        losses.append(squares)
-        best = min(tried, key=lambda row: row[1])
-        if len(tried) - 1 - tried.index(best) >= _PATIENCE:
-            break
+    with progress(verbose, "choosing the rank") as tell:
+        for rank in _candidates(largest):
+            for _ in range(_PATH_ITERATIONS):
+                model, _ = model.improved(Z, train, rank)
+            squares = (model.filled(Z, train) - Z)[test] ** 2 if test.any() else np.zeros(1)
+            tried.append((rank, float(squares.mean()), _standard_error(squares), float(model.psi.mean())))
+            models.append(model)
+            losses.append(squares)
+            tell(f"rank {rank}  held-out error {tried[-1][1]:.6g}")
+            best = min(tried, key=lambda row: row[1])
+            if len(tried) - 1 - tried.index(best) >= _PATIENCE:
+                break
     excess = [squares - losses[tried.index(best)] for squares in losses]
     k = next(k for k, more in enumerate(excess) if more.mean() <= _standard_error(more))
     ranks, errors, deviations, fits = zip(*tried, strict=True)

@@ -9,8 +9,10 @@ from typing import Any
 from sklearn.exceptions import ConvergenceWarning
 
 from rankfold.costs.base import Cost
+from rankfold.costs.downhill import of_full_rank
 from rankfold.driver import minimize
 from rankfold.geometry import Embedded, FullRank, Geometry, Polar, SubspaceProjection
+from rankfold.linalg import svd_of_product
 from rankfold.problem import Problem
 from rankfold.result import Result
 
@@ -41,6 +43,26 @@ def problem_of(cost: Cost, rank: int, geometry: str | Geometries = "auto") -> Pr
             raise ValueError(f"geometry must be one of {names}, or a geometry class, not {geometry!r}")
         geometry = _GEOMETRIES[geometry]
     return Problem(cost, geometry((cost.shape[0], cost.shape[1]), rank))
+
+
+def warm_point(problem: Problem, L: Any, R: Any) -> Any:
+    """Return the point of `problem` nearest to W = L Rᵀ, which an earlier fit found; None for another size.
+
+    Examples
+    --------
+    >>> import numpy as np, rankfold as rf
+    >>> problem = problem_of(rf.Completion([0, 1], [1, 0], [1.0, 2.0], (2, 2)), rank=1)
+    >>> L, R = problem.geometry.factors(warm_point(problem, np.diag([3.0, 1.0]), np.eye(2)))
+    >>> bool(abs(L @ R.T - np.diag([3.0, 0.0])).max() < 1e-12)
+    True
+    >>> warm_point(problem, np.ones((3, 1)), np.ones((2, 1))) is None
+    True
+    """
+    rank = problem.geometry.rank
+    if (len(L), len(R)) != tuple(problem.cost.shape):
+        return None
+    U, s, V = (part[..., :rank] for part in svd_of_product(L, R))
+    return problem.geometry.from_svd(*of_full_rank(U, s, V, rank, seed=0))
 
 
 def fit_problem(problem: Problem, **options: Any) -> Result:

@@ -48,8 +48,12 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     tolerance
         The fit ends when a step changes the filled entries by no more than this in root mean square, in units
         of their columns' standard deviations.
+    warm_start
+        Whether `fit` starts from the model that the last `fit` found, if there are as many columns.
     random_state
         Of the entries held out to choose the rank.
+    verbose
+        0: silent; 1: a live line, on a terminal; 2: a line per rank tried and per EM step.
 
     Attributes
     ----------
@@ -81,7 +85,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         add_indicator: bool = False,
         max_iterations: int = 50,
         tolerance: float = 1e-2,
+        warm_start: bool = False,
         random_state: Any = None,
+        verbose: int = 0,
     ):
         self.rank = rank
         self.missing_values = missing_values
@@ -89,7 +95,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.add_indicator = add_indicator
         self.max_iterations = max_iterations
         self.tolerance = tolerance
+        self.warm_start = warm_start
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model to the known entries of X, (n_samples, n_features)."""
@@ -108,7 +116,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.scale_ = np.where(constant, 1.0, scale)
         Z = np.where(constant, 0.0, deviations / self.scale_).astype(np.float64)
         self.rank_ = self._rank(Z, known)
-        model, self.n_iter_, converged = fit(Z, known, self.rank_, self.max_iterations, self.tolerance)
+        model, self.n_iter_, converged = fit(
+            self._start(Z.shape[1]), Z, known, self.rank_, self.max_iterations, self.tolerance, self.verbose
+        )
         self.offset_, self.factors_, self.noise_variance_ = model.mean, model.L, model.psi
         if not converged and self.max_iterations > 1:
             warnings.warn(
@@ -162,6 +172,12 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         known &= ~np.isnan(numbers) if holes_are_nan else numbers != self.missing_values
         return np.where(known, numbers, numbers.dtype.type(0)), known
 
+    def _start(self, columns: int) -> FactorModel:
+        """The model to start from: the last one, if that is asked for and it has as many columns."""
+        if self.warm_start and hasattr(self, "factors_") and len(self.factors_) == columns:
+            return FactorModel(self.offset_, self.factors_, self.noise_variance_)
+        return FactorModel.start(columns)
+
     def _rank(self, Z: NDArray[np.float64], known: NDArray[np.bool_]) -> int:
         largest = max(1, min(Z.shape[0], Z.shape[1] - 1))
         self.rank_path_: RankPath | None = None
@@ -174,7 +190,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 )
             return int(rank)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        self.rank_path_ = choose_rank(Z, known, largest, rng)
+        self.rank_path_ = choose_rank(Z, known, largest, rng, self.verbose)
         return self.rank_path_.chosen
 
     def __sklearn_tags__(self) -> Any:

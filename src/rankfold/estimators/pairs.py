@@ -16,7 +16,7 @@ from rankfold.costs.mapped import Features
 from rankfold.costs.pairs import Pairs, checked_pairs
 from rankfold.costs.regularisers import Frobenius
 from rankfold.estimators.fingerprint import fingerprint
-from rankfold.estimators.fitting import Geometries, fit_problem, problem_of
+from rankfold.estimators.fitting import Geometries, fit_problem, problem_of, warm_point
 from rankfold.stopping import RelativeChange
 
 Floats = NDArray[Any]
@@ -24,6 +24,8 @@ Floats = NDArray[Any]
 
 class _PairModel(BaseEstimator):
     """What the regressor and the classifier share: ŷ = xᵀWz + xᵀa + zᵀb + c."""
+
+    factors_: tuple[Floats, Floats]
 
     def __init__(
         self,
@@ -37,6 +39,7 @@ class _PairModel(BaseEstimator):
         solver: Any = "auto",
         max_iterations: int = 500,
         tolerance: float = 1e-13,
+        warm_start: bool = False,
         verbose: int = 0,
     ):
         self.rank = rank
@@ -48,6 +51,7 @@ class _PairModel(BaseEstimator):
         self.solver = solver
         self.max_iterations = max_iterations
         self.tolerance = tolerance
+        self.warm_start = warm_start
         self.verbose = verbose
 
     def _fit(self, X: Any, y: Floats, centre: float, loss: str | Loss, sample_weight: Any) -> None:
@@ -66,6 +70,7 @@ class _PairModel(BaseEstimator):
         result = fit_problem(
             problem,
             solver=self.solver,
+            x0=warm_point(problem, *self.factors_) if self.warm_start and hasattr(self, "factors_") else None,
             max_iterations=self.max_iterations,
             tolerance=0.0,
             stop=RelativeChange(self.tolerance, window=5),
@@ -133,6 +138,8 @@ class PairRegressor(RegressorMixin, _PairModel):
         Where and how to minimise, see `rankfold.minimize`.
     tolerance
         The fit ends when five iterations change what is minimised by no more than this part of it.
+    warm_start
+        Whether `fit` starts from the coefficients that the last `fit` found, if there are as many.
 
     Attributes
     ----------
@@ -191,6 +198,8 @@ class PairClassifier(ClassifierMixin, _PairModel):
         Where and how to minimise, see `rankfold.minimize`.
     tolerance
         The fit ends when five iterations change what is minimised by no more than this part of it.
+    warm_start
+        Whether `fit` starts from the coefficients that the last `fit` found, if there are as many.
 
     Attributes
     ----------
