@@ -2,7 +2,6 @@ import numpy as np
 import pandas as pd
 import polars
 import pytest
-import torch
 from rating_data import everywhere, model, ratings, rmse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -267,14 +266,6 @@ def test_a_fit_can_be_checkpointed_resumed_and_watched(tmp_path):
     assert seen == [0, 1, 2]
     resumed = model().fit(X, y, resume=path)
     np.testing.assert_array_equal(everywhere(resumed), everywhere(whole))
-
-
-def test_torch_tensors_in_and_out():
-    X, y, _ = ratings()
-    fitted = model().fit(torch.from_numpy(X), torch.from_numpy(y))
-    predicted = fitted.predict(torch.tensor([[0, 1], [2, 3]]))
-    assert isinstance(predicted, torch.Tensor)
-    np.testing.assert_array_equal(predicted.numpy(), model().fit(X, y).predict([(0, 1), (2, 3)]))
 
 
 def test_the_linear_operator_is_the_completed_matrix():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from array_api_compat import is_torch_array
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from sklearn.base import clone
@@ -22,6 +21,7 @@ from rankfold.estimators.labels import Lookup
 from rankfold.estimators.neighbours import Neighbours, Recommendations, directions, forget, largest
 from rankfold.estimators.offsets import predictions
 from rankfold.estimators.pattern import Pattern
+from rankfold.estimators.tensors import like_given, without_tensors
 from rankfold.kernels import formulas
 
 if TYPE_CHECKING:
@@ -63,11 +63,7 @@ class CompletedMatrix:
         for start in range(0, rows.size, _BLOCK):
             block = slice(start, start + _BLOCK)
             out[block] = self._predicted(rows[block], cols[block])
-        if is_torch_array(X):
-            import torch
-
-            return torch.from_numpy(out)
-        return out
+        return like_given(X, out)
 
     def recommend(self, rows: Any, n: int = 10, exclude_seen: bool = True) -> Recommendations:
         """Return the columns with the largest predictions for each of some rows.
@@ -308,6 +304,5 @@ def _side(side: str) -> int:
 
 
 def _to_array(items: Any) -> NDArray[Any]:
-    if is_torch_array(items):
-        return np.asarray(items.detach().cpu().numpy())
+    (items,) = without_tensors(items)
     return np.asarray(items.to_numpy() if hasattr(items, "to_numpy") else items)

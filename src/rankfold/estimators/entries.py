@@ -13,6 +13,7 @@ from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
 from rankfold.data.triples import Triples
 from rankfold.estimators.inputs import check_positions, is_text, pair_columns
+from rankfold.estimators.tensors import without_tensors
 
 
 def training_triples(X: Any, y: Any) -> Triples:
@@ -49,6 +50,7 @@ def named_entries(X: Any, y: Any) -> tuple[tuple[NDArray[Any], NDArray[Any]], ND
             "or Triples as X"
         )
     rows, cols = pair_columns(X)
+    (y,) = without_tensors(y)
     if not rows.size:
         raise ValueError("Found array with 0 sample(s): X is empty; give at least one known entry")
     return (rows, cols), _values(y, rows.size)
@@ -74,9 +76,9 @@ def completion_of(data: Triples, sample_weight: Any, loss: str | Loss, dtype: DT
     if held not in (np.float32, np.float64):
         raise ValueError(f"dtype must be 'float64' or 'float32', not {dtype!r}")
     values = np.asarray(data.values).astype(held, copy=False)
-    weights = sample_weight
-    if sample_weight is not None:
-        weights = _check_sample_weight(sample_weight, values, dtype=held, ensure_non_negative=True)
+    (weights,) = without_tensors(sample_weight)
+    if weights is not None:
+        weights = _check_sample_weight(weights, values, dtype=held, ensure_non_negative=True)
         if not weights.any():
             raise ValueError("sample_weight is zero for every entry: there is nothing to fit")
     with warnings.catch_warnings():

@@ -30,8 +30,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     left as they are, bit for bit.
 
     Holes are NaN (or `missing_values`) in arrays and tables, and the entries that are not stored in SciPy
-    sparse matrices, whose stored zeros are zeros. Sparse input gives an array. A pandas or polars table gives
-    a table with the same columns, in which those without holes keep their type.
+    sparse matrices, whose stored zeros are zeros. Sparse input gives an array, a torch tensor a tensor, and
+    a pandas or polars table a table with the same columns, in which those without holes keep their type.
 
     Parameters
     ----------

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_torch_array
 from numpy.typing import NDArray
 from scipy import sparse
+
+from rankfold.estimators.tensors import without_tensors
 
 Positions = NDArray[np.integer]
 SIDES = "row", "column"
@@ -29,8 +30,7 @@ def pair_columns(X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
             "sparse input is not supported, X holds pairs: for the stored entries of a sparse matrix in COO "
             "format, give X = np.stack([A.row, A.col], axis=1) and y = A.data"
         )
-    if is_torch_array(X):
-        X = X.detach().cpu().numpy()
+    (X,) = without_tensors(X)
     if hasattr(X, "columns") and not isinstance(X, np.ndarray):
         columns = [_to_numpy(X[name]) for name in X.columns]
     elif isinstance(X, (list, tuple)):

@@ -17,6 +17,7 @@ from rankfold.costs.pairs import Pairs, checked_pairs
 from rankfold.costs.regularisers import Frobenius
 from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import Geometries, fit_problem, problem_of, warm_point
+from rankfold.estimators.tensors import like_given, without_tensors
 from rankfold.stopping import RelativeChange
 
 Floats = NDArray[Any]
@@ -85,7 +86,7 @@ class _PairModel(BaseEstimator):
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=self._dtype())
+        X = validate_data(self, *without_tensors(X), reset=False, dtype=self._dtype())
         sides, where = self._sides(X)
         A, B = (side.times(factor) for side, factor in zip(sides, self.factors_, strict=True))
         if where is not None:
@@ -106,7 +107,8 @@ class _PairModel(BaseEstimator):
         if (self.left is None) != (self.right is None):
             raise ValueError("give both tables, left and right, or neither")
         if self.left is not None:
-            tables = [Features.checked("left", self.left), Features.checked("right", self.right)]
+            left, right = without_tensors(self.left, self.right)
+            tables = [Features.checked("left", left), Features.checked("right", right)]
             sizes = [table.matrix.shape[0] for table in tables]
             return [table.with_constant() for table in tables], checked_pairs(X, len(X), *sizes)
         n_left = (X.shape[1] + 1) // 2 if self.n_left is None else self.n_left
@@ -166,15 +168,16 @@ class PairRegressor(RegressorMixin, _PairModel):
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to the outcomes y of the pairs X."""
+        X, y, sample_weight = without_tensors(X, y, sample_weight)
         X, y = validate_data(self, X, y, dtype=self._dtype(), y_numeric=True)
         y = y.astype(np.float64, copy=False)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         self._fit(X, y, float(np.average(y, weights=weights)), "square", weights)
         return self
 
-    def predict(self, X: Any) -> Floats:
+    def predict(self, X: Any) -> Any:
         """Return the outcomes expected for the pairs X."""
-        return self._scores(X)
+        return like_given(X, self._scores(X))
 
 
 class PairClassifier(ClassifierMixin, _PairModel):
@@ -227,6 +230,7 @@ class PairClassifier(ClassifierMixin, _PairModel):
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to the labels y, of two kinds, of the pairs X."""
+        X, y, sample_weight = without_tensors(X, y, sample_weight)
         X, y = validate_data(self, X, y, dtype=self._dtype())
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -238,19 +242,19 @@ class PairClassifier(ClassifierMixin, _PairModel):
         self._fit(X, codes.astype(np.float64), 0.0, "logistic", sample_weight)
         return self
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Any) -> Any:
         """Return the log-odds of the second class."""
-        return self._scores(X)
+        return like_given(X, self._scores(X))
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Any) -> Any:
         """Return the probabilities of both classes."""
         p = special.expit(self._scores(X))
-        return np.column_stack([1 - p, p])
+        return like_given(X, np.column_stack([1 - p, p]))
 
-    def predict(self, X: Any) -> Floats:
+    def predict(self, X: Any) -> Any:
         """Return the more probable class."""
         second = self._scores(X) > 0
-        return np.asarray(self.classes_[second.astype(int)])
+        return like_given(X, self.classes_[second.astype(int)])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

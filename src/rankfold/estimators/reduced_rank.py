@@ -20,6 +20,7 @@ from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import Geometries
 from rankfold.estimators.observations import Fit, Observations, fits
 from rankfold.estimators.selection import CRITERIA, SelectionPath, degrees_of_freedom, information
+from rankfold.estimators.tensors import like_given, without_tensors
 
 Floats = NDArray[Any]
 # In units of the mean squared singular value of the predictors.
@@ -125,6 +126,7 @@ class ReducedRankRegression(MultiOutputMixin, RegressorMixin, BaseEstimator):
         sample_weight
             Weight of each sample, 1 if not given.
         """
+        X, y, sample_weight = without_tensors(X, y, sample_weight)
         X = validate_data(self, X, dtype=np.float64)
         if y is None:
             raise ValueError("this estimator requires y to be passed, but the target y is None")
@@ -140,11 +142,11 @@ class ReducedRankRegression(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._present(data, fit, vector=y.ndim == 1)
         return self
 
-    def predict(self, X: Any) -> Floats:
+    def predict(self, X: Any) -> Any:
         """Return the responses of the samples X."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        return np.asarray(X @ self.coef_.T + self.intercept_)
+        numbers = validate_data(self, *without_tensors(X), reset=False, dtype=np.float64)
+        return like_given(X, np.asarray(numbers @ self.coef_.T + self.intercept_))
 
     def _observations(self, X: Floats, y: Floats, sample_weight: ArrayLike | None) -> Observations:
         Y = y[:, None] if y.ndim == 1 else y

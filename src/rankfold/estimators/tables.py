@@ -1,4 +1,4 @@
-"""Tables in and out: arrays, sparse matrices, pandas and polars DataFrames."""
+"""Tables in and out: arrays, tensors, sparse matrices, pandas and polars DataFrames."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils._set_output import _get_output_config
 
+from rankfold.estimators.tensors import like_given, without_tensors
+
 
 def as_table(X: Any) -> tuple[Any, Any]:
     """Return X for scikit-learn to check, and for a sparse matrix also where it stores entries, else None."""
@@ -17,7 +19,7 @@ def as_table(X: Any) -> tuple[Any, Any]:
         return X, sparse.csr_array((np.ones(X.data.shape, dtype=bool), X.indices, X.indptr), X.shape)
     if _library(X) == "polars":
         return X.fill_null(float("nan")), None
-    return X, None
+    return *without_tensors(X), None
 
 
 def like_table(
@@ -28,9 +30,11 @@ def like_table(
     Columns of a table without a hole are its own. If `set_output` asks for a form, scikit-learn makes it.
     """
     dense = full[:, kept] if extra is None else np.hstack([full[:, kept], extra.astype(full.dtype)])
-    library = _library(X)
-    if library is None or _get_output_config("transform", transformer)["dense"] != "default":
+    if _get_output_config("transform", transformer)["dense"] != "default":
         return dense
+    library = _library(X)
+    if library is None:
+        return like_given(X, dense)
     names = list(transformer.get_feature_names_out())
     columns = {name: dense[:, k] for k, name in enumerate(names)}
     for name in [name for name, keep in zip(X.columns, kept, strict=True) if keep]:

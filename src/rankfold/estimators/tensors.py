@@ -1,0 +1,28 @@
+"""torch tensors in and out of the estimators, which work on NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from array_api_compat import is_torch_array
+from numpy.typing import NDArray
+
+
+def without_tensors(*things: Any) -> list[Any]:
+    """Return tensors as NumPy arrays, wherever they live, and anything else as it is.
+
+    Examples
+    --------
+    >>> without_tensors([1, 2], None)
+    [[1, 2], None]
+    """
+    return [thing.detach().cpu().numpy() if is_torch_array(thing) else thing for thing in things]
+
+
+def like_given(X: Any, answer: NDArray[Any]) -> Any:
+    """Return what is answered to X: a tensor where X lives if it is one, unless the answer is of strings."""
+    if not is_torch_array(X) or answer.dtype.kind not in "fiub":
+        return answer
+    import torch
+
+    return torch.as_tensor(answer, device=X.device)
