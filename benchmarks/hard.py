@@ -1,11 +1,13 @@
 """Hard completion instances: ill-conditioned, few entries, or both; and what `auto` costs on easy ones.
 
-    python -m benchmarks.hard [--seeds 20] [--only NAME ...] [--peers]
+    python -m benchmarks.hard [--seeds 20] [--only NAME ...] [--peers cmfrec gnmr]
 
 Every instance samples at least r entries per row and column. A success is a relative error of the whole W
 within the row's bound (and, where the row says so, f ≤ 1e-20 · f(0)). Each row with a reference runs it in
 turn, seed by seed, and gives the median ratio; times exclude the start point. A run ends after two minutes,
-solved or not. `--peers` adds cmfrec's alternating least squares (the `bench` extra). Runs are kept in
+solved or not. `--peers` adds other software on the rows it is for, three and five seeds: cmfrec's alternating
+least squares (the `bench` extra), and GNMR by its authors' code with the options of their demonstration
+(github.com/pizilber/GNMR, whose folder "Matrix completion/Python" is to be on PYTHONPATH). Runs are kept in
 docs/figures/hard.csv, and those found there are not repeated: delete it to begin anew. Prints the tables of
 docs/hard-instances.md.
 """
@@ -26,7 +28,6 @@ import rankfold as rf
 
 OUT = Path(__file__).parent.parent / "docs" / "figures" / "hard.csv"
 FIELDS = ("row", "role", "seed", "seconds", "cpu_seconds", "iterations", "value", "error")
-PEER_ITERATIONS, PEER_SEEDS = 200, 3
 LIMIT = 120  # seconds of a run, which fails if it takes longer
 
 
@@ -47,23 +48,23 @@ class Row(NamedTuple):
     bound: float = 1e-6
     against: Instance | None = None
     solver: str = "auto"
-    peer: bool = False
+    peer: str = ""
 
 
 P1 = Instance((4000, 4000), 5, 8)
 R10 = Instance((4000, 4000), 10, 3, 1)
 HARD = {
-    "P4": Row(P1._replace(condition=1e3), against=P1, peer=True),
-    "r10-1e5": Row(R10._replace(condition=1e5), against=R10, peer=True),
+    "P4": Row(P1._replace(condition=1e3), against=P1, peer="cmfrec"),
+    "r10-1e5": Row(R10._replace(condition=1e5), against=R10, peer="cmfrec"),
     "1e5-1.8": Row(Instance((1000, 1000), 5, 1.8, 1e5, 1e-24)),
     "1e5-1.5": Row(Instance((1000, 1000), 5, 1.5, 1e5, 1e-24)),
     "10-1.8": Row(Instance((1000, 1000), 5, 1.8, 10)),
     "10-1.5": Row(Instance((1000, 1000), 5, 1.5, 10)),
     "10-1.3": Row(Instance((1000, 1000), 5, 1.3, 10)),
     "r30-1e10": Row(Instance((1000, 1000), 30, 1.5, 1e10, 1e-22), bound=1e-9),
-    "300-1.8": Row(Instance((300, 350), 5, 1.8, 10)),
-    "300-1.5": Row(Instance((300, 350), 5, 1.5, 10)),
-    "300-1.3": Row(Instance((300, 350), 5, 1.3, 10)),
+    "300-1.8": Row(Instance((300, 350), 5, 1.8, 10), peer="gnmr"),
+    "300-1.5": Row(Instance((300, 350), 5, 1.5, 10), peer="gnmr"),
+    "300-1.3": Row(Instance((300, 350), 5, 1.3, 10), peer="gnmr"),
 }
 EASY = {
     name: Row(instance, against=instance, solver="cg")
@@ -94,43 +95,59 @@ def solve(instance: Instance, seed: int, solver: str, iterations: int = 3000) ->
     began, began_cpu = time.perf_counter(), time.process_time()
     limits = {"max_iterations": iterations, "stop": rf.stopping.Seconds(LIMIT)}
     result = rf.minimize(problem, solver, x0, tolerance=instance.tolerance, **limits)
-    return {
-        "seconds": time.perf_counter() - began,
-        "cpu_seconds": time.process_time() - began_cpu,
-        "iterations": result.iterations,
-        "value": result.value / problem.cost.value_at_zero,
-        "error": data.relative_error(*problem.geometry.factors(result.x)),
-    }
+    times = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - began_cpu}
+    found = accuracy(data, problem, *problem.geometry.factors(result.x))
+    return times | {"iterations": result.iterations} | found
 
 
-def cmfrec_als(instance: Instance, seed: int) -> dict[str, Any]:
+def cmfrec(instance: Instance, seed: int, iterations: int = 200) -> dict[str, Any]:
     from cmfrec import CMF
 
     data, problem = drawn(instance, seed)
     triples = sparse.coo_array((data.values, (data.rows, data.cols)), shape=data.shape)
     options = {"user_bias": False, "item_bias": False, "center": False, "use_cg": False, "use_float": False}
-    model = CMF(k=instance.rank, lambda_=1e-12, niter=PEER_ITERATIONS, random_state=seed, **options)
+    model = CMF(k=instance.rank, lambda_=1e-12, niter=iterations, random_state=seed, **options)
     began, began_cpu = time.perf_counter(), time.process_time()
     model.fit(triples)
-    seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - began_cpu
-    return {
-        "seconds": seconds,
-        "cpu_seconds": cpu_seconds,
-        "iterations": PEER_ITERATIONS,
-        "value": problem.cost.value(model.A_, model.B_) / problem.cost.value_at_zero,
-        "error": data.relative_error(model.A_, model.B_),
-    }
+    times = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - began_cpu}
+    return times | {"iterations": iterations} | accuracy(data, problem, model.A_, model.B_)
 
 
-def tasks(name: str, seed: int, peers: bool) -> dict[str, Any]:
+def gnmr(instance: Instance, seed: int) -> dict[str, Any]:
+    from GNMR_completion import GNMR_completion
+
+    data, problem = drawn(instance, seed)
+    known, X = np.zeros(data.shape), np.zeros(data.shape)
+    known[data.rows, data.cols], X[data.rows, data.cols] = 1.0, data.values
+    began, began_cpu = time.perf_counter(), time.process_time()
+    found, iterations, _, _ = GNMR_completion(
+        X, known, instance.rank, verbose=False, stop_relRes=5e-14, stop_relDiff=5e-14
+    )
+    times = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - began_cpu}
+    U, s, Vt = np.linalg.svd(found, full_matrices=False)
+    r = instance.rank
+    return times | {"iterations": iterations} | accuracy(data, problem, U[:, :r] * s[:r], Vt[:r].T)
+
+
+def accuracy(data: rf.data.CompletionInstance, problem: rf.Problem, L: Any, R: Any) -> dict[str, float]:
+    value = problem.cost.value(L, R) / problem.cost.value_at_zero
+    return {"value": value, "error": data.relative_error(L, R)}
+
+
+PEERS = {"cmfrec": (cmfrec, 3), "gnmr": (gnmr, 5)}  # and how many seeds
+
+
+def tasks(name: str, seed: int, peers: Sequence[str] = ()) -> dict[str, Any]:
     """Return what is to be run in turn for one seed of a row, by its role there."""
     row = ROWS[name]
     todo: dict[str, Any] = {"auto": lambda: solve(row.instance, seed, "auto")}
     if row.against is not None:
         against = row.against
         todo["reference"] = lambda: solve(against, seed, row.solver)
-    if peers and row.peer and seed < PEER_SEEDS:
-        todo["cmfrec"] = lambda: cmfrec_als(row.instance, seed)
+    if row.peer in peers:
+        run, seeds = PEERS[row.peer]
+        if seed < seeds:
+            todo[row.peer] = lambda: run(row.instance, seed)
     return todo
 
 
@@ -154,7 +171,7 @@ def keep(run: dict[str, Any]) -> None:
                          for key, value in run.items()})  # fmt: skip
 
 
-def measure(names: Sequence[str], seeds: int, peers: bool) -> None:
+def measure(names: Sequence[str], seeds: int, peers: Sequence[str]) -> None:
     done = {(run["row"], run["role"], run["seed"]) for run in load()}
     for name in names:
         compiled = False
@@ -162,7 +179,7 @@ def measure(names: Sequence[str], seeds: int, peers: bool) -> None:
             todo = {role: task for role, task in tasks(name, seed, peers).items()
                     if (name, role, seed) not in done}  # fmt: skip
             if todo and not compiled:
-                for task in tasks(name, seed, peers=False).values():
+                for task in tasks(name, seed).values():
                     task()
                 compiled = True
             for role, task in todo.items():
@@ -199,9 +216,9 @@ def report(names: Sequence[str]) -> None:
     for name in names:
         print(line(name, runs))
     for run in runs:
-        if run["role"] == "cmfrec":
-            print(f"cmfrec on {run['row']}, seed {run['seed']:.0f}: f / f(0) {run['value']:.1e}, error "
-                  f"{run['error']:.1e} after {run['iterations']:.0f} iterations, "
+        if run["role"] in PEERS and run["row"] in names:
+            print(f"{run['role']} on {run['row']}, seed {run['seed']:.0f}: f / f(0) {run['value']:.1e}, "
+                  f"error {run['error']:.1e} after {run['iterations']:.0f} iterations, "
                   f"{run['cpu_seconds']:.1f} CPU seconds")  # fmt: skip
 
 
@@ -209,7 +226,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--only", nargs="*", choices=ROWS, default=list(ROWS))
-    parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=[])
     options = parser.parse_args()
     OUT.parent.mkdir(parents=True, exist_ok=True)
     measure(options.only, options.seeds, options.peers)

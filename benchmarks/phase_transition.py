@@ -1,6 +1,6 @@
 """Success rates over sampling × condition number and sampling × rank, as a plot.
 
-    python -m benchmarks.phase_transition [--size 80] [--seeds 5] [--work 3000] [--axes condition rank]
+    python -m benchmarks.phase_transition [--size 80] [--seeds 5] [--work 1500] [--axes condition rank]
 
 For `auto`, the paper's trust region (UBVᵀ) and LRGeom (embedded, conjugate gradients with the linearised
 step). Success: a relative error of the whole W of at most 1e-6; at least r entries per row and column;
@@ -111,7 +111,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--size", type=int, default=80)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--work", type=int, default=3000, help="gradients and Hessian products of a run")
+    parser.add_argument("--work", type=int, default=1500, help="gradients and Hessian products of a run")
     parser.add_argument("--axes", nargs="+", choices=AXES, default=list(AXES))
     options = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
