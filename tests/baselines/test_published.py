@@ -12,6 +12,7 @@ CASES = {
     "LMaFit": (rf.FullRank(SHAPE, 5), LMaFit(), 127),
     "RTRMC-2": (rf.SubspaceProjection(SHAPE, 5), RTRMC(2), 6),
     "LRGeomCG": (*lrgeom(SHAPE, 5, "cg"), 37),
+    "LRGeom trust region": (*lrgeom(SHAPE, 5, "tr"), 8),
 }
 
 
@@ -19,7 +20,8 @@ CASES = {
 def problem_1():
     data = instance(SHAPE, 5, 8, seed=0)
     cost = completion(data)
-    return cost, cost.start(5)
+    U, s, V = cost.start(5)
+    return cost, (U, s * cost.observed.size / (SHAPE[0] * SHAPE[1]), V)  # the SVD of P_Ω(W*), unscaled
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -5,12 +5,10 @@ Each function returns (geometry, solver), for `rf.minimize(rf.Problem(cost, geom
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rankfold.geometry import Embedded, FullRank, Geometry, Polar, SubspaceProjection
 from rankfold.solvers import ConjugateGradient, GradientDescent, TrustRegion
-
-_SOLVERS = {"gd": GradientDescent, "cg": ConjugateGradient, "tr": TrustRegion}
 
 
 class Pair(NamedTuple):
@@ -40,16 +38,23 @@ def lrgeom(shape: tuple[int, int], rank: int, solver: str = "cg") -> Pair:
 
     B. Vandereycken, "Low-rank matrix completion by Riemannian optimization", SIAM Journal on Optimization 23
     (2013) 1214-1236. Steps of descent and conjugate gradients (Polak-Ribière, cut at 0) start from the
-    minimiser of the linearised search, W + tξ.
+    minimiser of the linearised search, W + tξ. The trust region's first radius is Manopt's for this manifold:
+    an eighth of its dimension.
 
     Examples
     --------
     >>> lrgeom((6, 5), 2).geometry
     Embedded((6, 5), rank=2)
     """
-    if solver not in _SOLVERS:
-        raise ValueError(f"solver must be one of {', '.join(map(repr, _SOLVERS))}, not {solver!r}")
-    return Pair(Embedded(shape, rank), _SOLVERS[solver]())
+    geometry = Embedded(shape, rank)
+    solvers: dict[str, Any] = {
+        "gd": GradientDescent(),
+        "cg": ConjugateGradient(),
+        "tr": TrustRegion(initial_radius=geometry.dimension / 8),
+    }
+    if solver not in solvers:
+        raise ValueError(f"solver must be one of {', '.join(map(repr, solvers))}, not {solver!r}")
+    return Pair(geometry, solvers[solver])
 
 
 def diagonal_polar(shape: tuple[int, int], rank: int) -> Pair:
