@@ -119,7 +119,8 @@ def svds_route(cost: Completion, rank: int) -> Callable[[], Any]:
     scale = cost.shape[0] * cost.shape[1] / cost.observed.size
 
     def residual(U: Any, s: Any, V: Any) -> float:
-        return float(np.linalg.norm(A @ V - U * s, axis=0).max() / s.max())
+        sides = A @ V - U * s, A.T @ U - V * s
+        return float(max(np.linalg.norm(side, axis=0).max() for side in sides) / s.max())
 
     U, s, V = cost.start(rank)
     ours = residual(U, s / scale, V)
