@@ -1,34 +1,37 @@
 """Hard completion instances: ill-conditioned, few entries, or both; and what `auto` costs on easy ones.
 
-    python -m benchmarks.hard [--seeds 20] [--only NAME ...] [--peers cmfrec gnmr]
+    python -m benchmarks.hard [--seeds 20] [--only NAME ...] [--others cmfrec gnmr starts overparameterised]
 
 Every instance samples at least r entries per row and column. A success is a relative error of the whole W
 within the row's bound (and, where the row says so, f ≤ 1e-20 · f(0)). Each row with a reference runs it in
 turn, seed by seed, and gives the median ratio; times exclude the start point. A run ends after 100 CPU
-seconds, solved or not. `--peers` adds other software on the rows it is for, three and five seeds: cmfrec's
-alternating least squares (the `bench` extra), and GNMR by its authors' code with the options of their
-demonstration (github.com/pizilber/GNMR, whose folder "Matrix completion/Python" is to be on PYTHONPATH). Runs
-are kept in docs/figures/hard.csv, and those found there are not repeated: delete it to begin anew. Prints the
-tables of docs/hard-instances.md.
+seconds, solved or not. `--others` adds other ways (`benchmarks.alternatives`) on the rows they are for, five
+seeds: cmfrec (the `bench` extra), GNMR by its authors' code (github.com/pizilber/GNMR, whose folder "Matrix
+completion/Python" is to be on PYTHONPATH), several starts, and an overparameterised one. Runs are kept in
+docs/figures/hard.csv, and those found there are not repeated: delete it to begin anew. Prints the tables of
+docs/hard-instances.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 import rankfold as rf
+from benchmarks.alternatives import METHODS, Found
 
 OUT = Path(__file__).parent.parent / "docs" / "figures" / "hard.csv"
 FIELDS = ("row", "role", "seed", "seconds", "cpu_seconds", "iterations", "value", "error")
 LIMIT = 100  # CPU seconds of a run
+OTHERS_SEEDS = 5
+Method = Callable[[Any, rf.Problem, Any, int], Found]
 
 
 class Instance(NamedTuple):
@@ -48,23 +51,24 @@ class Row(NamedTuple):
     bound: float = 1e-6
     against: Instance | None = None
     solver: str = "auto"
-    peer: str = ""
+    others: tuple[str, ...] = ()
 
 
+FEW = "gnmr", "starts", "overparameterised"  # what else there is for few entries
 P1 = Instance((4000, 4000), 5, 8)
 R10 = Instance((4000, 4000), 10, 3, 1)
 HARD = {
-    "P4": Row(P1._replace(condition=1e3), against=P1, peer="cmfrec"),
-    "r10-1e5": Row(R10._replace(condition=1e5), against=R10, peer="cmfrec"),
+    "P4": Row(P1._replace(condition=1e3), against=P1, others=("cmfrec",)),
+    "r10-1e5": Row(R10._replace(condition=1e5), against=R10, others=("cmfrec",)),
     "1e5-1.8": Row(Instance((1000, 1000), 5, 1.8, 1e5, 1e-24)),
     "1e5-1.5": Row(Instance((1000, 1000), 5, 1.5, 1e5, 1e-24)),
     "10-1.8": Row(Instance((1000, 1000), 5, 1.8, 10)),
     "10-1.5": Row(Instance((1000, 1000), 5, 1.5, 10)),
     "10-1.3": Row(Instance((1000, 1000), 5, 1.3, 10)),
     "r30-1e10": Row(Instance((1000, 1000), 30, 1.5, 1e10, 1e-22), bound=1e-9),
-    "300-1.8": Row(Instance((300, 350), 5, 1.8, 10), peer="gnmr"),
-    "300-1.5": Row(Instance((300, 350), 5, 1.5, 10), peer="gnmr"),
-    "300-1.3": Row(Instance((300, 350), 5, 1.3, 10), peer="gnmr"),
+    "300-1.8": Row(Instance((300, 350), 5, 1.8, 10), others=FEW),
+    "300-1.5": Row(Instance((300, 350), 5, 1.5, 10), others=FEW),
+    "300-1.3": Row(Instance((300, 350), 5, 1.3, 10), others=FEW),
 }
 EASY = {
     name: Row(instance, against=instance, solver="cg")
@@ -89,67 +93,45 @@ def drawn(instance: Instance, seed: int) -> tuple[rf.data.CompletionInstance, rf
     return data, rf.Problem.of(cost, instance.rank)
 
 
-def solve(instance: Instance, seed: int, solver: str, iterations: int = 3000) -> dict[str, Any]:
+def solver(name: str, tolerance: float) -> Method:
+    """`minimize` with this solver."""
+
+    def method(data: Any, problem: rf.Problem, x0: Any, seed: int) -> Found:
+        began = time.process_time()
+        result = rf.minimize(
+            problem, name, x0, tolerance=tolerance, max_iterations=3000,
+            callback=lambda _: time.process_time() - began > LIMIT,
+        )  # fmt: skip
+        return *problem.geometry.factors(result.x), result.iterations
+
+    return method
+
+
+def run(method: Method, instance: Instance, seed: int) -> dict[str, Any]:
     data, problem = drawn(instance, seed)
     x0 = problem.start()
     began, began_cpu = time.perf_counter(), time.process_time()
-    result = rf.minimize(
-        problem, solver, x0, tolerance=instance.tolerance, max_iterations=iterations,
-        callback=lambda _: time.process_time() - began_cpu > LIMIT,
-    )  # fmt: skip
-    times = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - began_cpu}
-    found = accuracy(data, problem, *problem.geometry.factors(result.x))
-    return times | {"iterations": result.iterations} | found
+    L, R, iterations = method(data, problem, x0, seed)
+    return {
+        "seconds": time.perf_counter() - began,
+        "cpu_seconds": time.process_time() - began_cpu,
+        "iterations": iterations,
+        "value": problem.cost.value(L, R) / problem.cost.value_at_zero,
+        "error": data.relative_error(L, R),
+    }
 
 
-def cmfrec(instance: Instance, seed: int, iterations: int = 200) -> dict[str, Any]:
-    from cmfrec import CMF
-
-    data, problem = drawn(instance, seed)
-    triples = sparse.coo_array((data.values, (data.rows, data.cols)), shape=data.shape)
-    options = {"user_bias": False, "item_bias": False, "center": False, "use_cg": False, "use_float": False}
-    model = CMF(k=instance.rank, lambda_=1e-12, niter=iterations, random_state=seed, **options)
-    began, began_cpu = time.perf_counter(), time.process_time()
-    model.fit(triples)
-    times = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - began_cpu}
-    return times | {"iterations": iterations} | accuracy(data, problem, model.A_, model.B_)
-
-
-def gnmr(instance: Instance, seed: int) -> dict[str, Any]:
-    from GNMR_completion import GNMR_completion
-
-    data, problem = drawn(instance, seed)
-    known, X = np.zeros(data.shape), np.zeros(data.shape)
-    known[data.rows, data.cols], X[data.rows, data.cols] = 1.0, data.values
-    began, began_cpu = time.perf_counter(), time.process_time()
-    found, iterations, _, _ = GNMR_completion(
-        X, known, instance.rank, verbose=False, stop_relRes=5e-14, stop_relDiff=5e-14
-    )
-    times = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - began_cpu}
-    U, s, Vt = np.linalg.svd(found, full_matrices=False)
-    r = instance.rank
-    return times | {"iterations": iterations} | accuracy(data, problem, U[:, :r] * s[:r], Vt[:r].T)
-
-
-def accuracy(data: rf.data.CompletionInstance, problem: rf.Problem, L: Any, R: Any) -> dict[str, float]:
-    value = problem.cost.value(L, R) / problem.cost.value_at_zero
-    return {"value": value, "error": data.relative_error(L, R)}
-
-
-PEERS = {"cmfrec": (cmfrec, 3), "gnmr": (gnmr, 5)}  # and how many seeds
-
-
-def tasks(name: str, seed: int, peers: Sequence[str] = ()) -> dict[str, Any]:
+def tasks(name: str, seed: int, others: Sequence[str] = ()) -> dict[str, Any]:
     """Return what is to be run in turn for one seed of a row, by its role there."""
     row = ROWS[name]
-    todo: dict[str, Any] = {"auto": lambda: solve(row.instance, seed, "auto")}
+    mine = solver("auto", row.instance.tolerance)
+    todo: dict[str, Any] = {"auto": lambda: run(mine, row.instance, seed)}
     if row.against is not None:
         against = row.against
-        todo["reference"] = lambda: solve(against, seed, row.solver)
-    if row.peer in peers:
-        run, seeds = PEERS[row.peer]
-        if seed < seeds:
-            todo[row.peer] = lambda: run(row.instance, seed)
+        todo["reference"] = lambda: run(solver(row.solver, against.tolerance), against, seed)
+    for other in row.others if seed < OTHERS_SEEDS else ():
+        if other in others:
+            todo[other] = functools.partial(run, METHODS[other], row.instance, seed)
     return todo
 
 
@@ -173,12 +155,12 @@ def keep(run: dict[str, Any]) -> None:
                          for key, value in run.items()})  # fmt: skip
 
 
-def measure(names: Sequence[str], seeds: int, peers: Sequence[str]) -> None:
+def measure(names: Sequence[str], seeds: int, others: Sequence[str]) -> None:
     done = {(run["row"], run["role"], run["seed"]) for run in load()}
     for name in names:
         compiled = False
         for seed in range(seeds):
-            todo = {role: task for role, task in tasks(name, seed, peers).items()
+            todo = {role: task for role, task in tasks(name, seed, others).items()
                     if (name, role, seed) not in done}  # fmt: skip
             if todo and not compiled:
                 for task in tasks(name, seed).values():
@@ -217,21 +199,23 @@ def report(names: Sequence[str]) -> None:
           "| CPU seconds | times the reference | in CPU seconds |\n" + "|---" * 13 + "|")  # fmt: skip
     for name in names:
         print(line(name, runs))
-    for run in runs:
-        if run["role"] in PEERS and run["row"] in names:
-            print(f"{run['role']} on {run['row']}, seed {run['seed']:.0f}: f / f(0) {run['value']:.1e}, "
-                  f"error {run['error']:.1e} after {run['iterations']:.0f} iterations, "
-                  f"{run['cpu_seconds']:.1f} CPU seconds")  # fmt: skip
+    for name in names:
+        for other in ROWS[name].others:
+            mine = [run for run in runs if run["row"] == name and run["role"] == other]
+            if mine:
+                errors = ", ".join(f"{run['error']:.0e}" for run in mine)
+                cpu = np.median([run["cpu_seconds"] for run in mine])
+                print(f"{other} on {name}: errors {errors}; {cpu:.1f} CPU seconds")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--only", nargs="*", choices=ROWS, default=list(ROWS))
-    parser.add_argument("--peers", nargs="*", choices=PEERS, default=[])
+    parser.add_argument("--others", nargs="*", choices=METHODS, default=[])
     options = parser.parse_args()
     OUT.parent.mkdir(parents=True, exist_ok=True)
-    measure(options.only, options.seeds, options.peers)
+    measure(options.only, options.seeds, options.others)
     report(options.only)
 
 
