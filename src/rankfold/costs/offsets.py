@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from rankfold.costs.observed import Observed, Side
-from rankfold.costs.start import Pattern, SparseMatrix
+from rankfold.costs.start import Indicator, SparseMatrix
 
 Floats = NDArray[np.float64]
 Product = Callable[[Floats], Floats]
@@ -28,7 +28,7 @@ class OffsetSystem:
 
     def __init__(self, observed: Observed, mean: float, rows: float, cols: float, by_counts: bool):
         self.size = observed.size
-        self.pattern = _pattern(observed)
+        self.entry_weights = _entry_weights(observed)
         counts = self.sums(*(np.ones((d, 1)) for d in observed.shape))
         scales = np.maximum(counts[:-1], 1.0) if by_counts else np.ones(sum(observed.shape))
         self.ridges = np.append(scales * np.repeat([rows, cols], observed.shape), mean)
@@ -38,8 +38,8 @@ class OffsetSystem:
     def sums(self, A: Any, B: Any) -> Floats:
         """Sums of the (weighted) entries of A Bᵀ on Ω: by row, by column and in all."""
         A, B = A.astype(np.float64, copy=False), B.astype(np.float64, copy=False)
-        by_row = np.einsum("ik,ik->i", A, self.pattern @ B)
-        by_col = np.einsum("jk,jk->j", B, self.pattern.transposed_times(A))
+        by_row = np.einsum("ik,ik->i", A, self.entry_weights @ B)
+        by_col = np.einsum("jk,jk->j", B, self.entry_weights.transposed_times(A))
         return np.concatenate([by_row, by_col, [by_row.sum()]])
 
     def offsets(self, A: Any, B: Any) -> Floats:
@@ -65,7 +65,7 @@ class OffsetSystem:
         """Split H = [[D, F], [Fᵀ, K]] with D, of the larger side, diagonal: K − FᵀD⁻¹F remains."""
         d1, d2 = observed.shape
         own = slice(0, d1), slice(d1, d1 + d2)
-        products = self.pattern.__matmul__, self.pattern.transposed_times
+        products = self.entry_weights.__matmul__, self.entry_weights.transposed_times
         tall = d1 >= d2
         self.large, self.small = own if tall else own[::-1]
         self._N_times: Product = products[0 if tall else 1]
@@ -139,10 +139,10 @@ def conjugate_gradients(times: Product, rhs: Floats, diagonal: Floats) -> Floats
     return x
 
 
-def _pattern(observed: Observed) -> Pattern | SparseMatrix:
+def _entry_weights(observed: Observed) -> Indicator | SparseMatrix:
     """Return the weights of the entries as a matrix."""
     if not observed.weighted:
-        return Pattern(observed)
+        return Indicator(observed)
     by_row, by_column = (
         np.array(side.data[:, 1], dtype=np.float64) for side in (observed.by_row, observed.by_column)
     )

@@ -71,7 +71,7 @@ class SparseMatrix:
 
 
 @dataclass(frozen=True, eq=False)
-class Pattern:
+class Indicator:
     """Ones at the positions of Ω, zero elsewhere."""
 
     observed: Observed

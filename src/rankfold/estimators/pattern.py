@@ -1,4 +1,4 @@
-"""Which entries a model was fitted to."""
+"""Which entries a model was fitted to: their positions, without values."""
 
 from __future__ import annotations
 
