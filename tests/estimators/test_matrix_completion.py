@@ -385,6 +385,16 @@ def test_verbose_tells_of_every_rank_and_weight_tried(capsys):
     )
 
 
+def test_positions_are_predicted_like_labels():
+    X, y, _ = ratings()
+    labelled = model(regularization=1.0).fit([(f"u{i:02}", f"f{j:02}") for i, j in X], y)
+    by_label = labelled.predict(
+        [("u03", "f04"), ("nobody", "f04"), ("u03", "nothing"), ("nobody", "nothing")]
+    )
+    by_position = labelled.predict_at(np.array([3, -1, 3, -1]), np.array([4, 4, -1, -1]))
+    np.testing.assert_array_equal(by_position, by_label)
+
+
 def test_score_is_the_explained_variance():
     X, y, _ = ratings()
     fitted = model(regularization=1.0).fit(X, y)

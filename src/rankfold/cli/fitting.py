@@ -105,7 +105,7 @@ class Job:
             trace=model.trace_,
             seconds=self.seconds["fit"],
             singular_values=singular_values(*model.factors_),
-            residuals=values - predict_at(model, rows, cols),
+            residuals=values - model.predict_at(rows, cols),
             errors=self._errors(),
             held_out=0 if self.test is None else len(self.test[2]),
             settings=self.settings | {"stopped": model.stop_reason_},
@@ -127,11 +127,11 @@ class Job:
         rows, cols, values = self.test
         model = self.model
         biases = model.biases_ if model.bias else fit_biases(completion_of(self.train, None, "square", float))
-        expected = model._expected if model.bias else np.asarray
+        expected = rf.Loss.named(model.loss).expected if model.bias else np.asarray
         guesses = {
             "the mean": np.full(len(values), self.summary.mean),
             "offsets of rows and columns": expected(predictions(biases, rows, cols)),
-            f"rankfold, rank {model.rank_}": predict_at(model, rows, cols),
+            f"rankfold, rank {model.rank_}": model.predict_at(rows, cols),
         }
         return {name: float(np.sqrt(np.mean((guess - values) ** 2))) for name, guess in guesses.items()}
 
@@ -149,15 +149,6 @@ class Job:
                 f"rankfold: warning: {self.repeated:,} entries repeat a pair, first {pair}; each counts as "
                 "an observation (--duplicates error refuses them)"
             )
-
-
-def predict_at(model: Any, rows: NDArray[np.integer], cols: NDArray[np.integer]) -> Floats:
-    """Return predictions at positions, of which -1 stands for what the model does not know, in blocks."""
-    out = np.empty(len(rows))
-    for start in range(0, len(rows), SAMPLE):
-        part = slice(start, start + SAMPLE)
-        out[part] = model._predicted(rows[part], cols[part])
-    return out
 
 
 def _aligned(test: Triples, train: Triples, file: str) -> Entries:

@@ -117,10 +117,8 @@ def _write(output: str, batches: Iterator[PairBatch], model: Any, json: bool) ->
 def _predicted(batches: Iterator[PairBatch], model: Any) -> Iterator[Any]:
     import pyarrow as pa
 
-    from rankfold.cli.fitting import predict_at
-
     for batch in batches:
-        values = pa.array(predict_at(model, batch.rows, batch.cols))
+        values = pa.array(model.predict_at(batch.rows, batch.cols))
         yield pa.record_batch([batch.row_labels, batch.col_labels, values], names=list(NAMES))
 
 

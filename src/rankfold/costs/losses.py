@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from rankfold.kernels import formulas
 
@@ -94,6 +95,18 @@ class Loss:
         if self.formula in formulas.BUILT_IN:
             return formulas.BUILT_IN.index(self.formula)
         return _compiled(self.formula)
+
+    def expected(self, w: Any) -> Any:
+        """Return the datum to expect at w: a probability for "logistic", a mean count for "poisson", else w.
+
+        Examples
+        --------
+        >>> float(Loss.named("logistic").expected(0.0)), float(Loss.named("square").expected(3.0))
+        (0.5, 3.0)
+        """
+        if self.formula is formulas.logistic:
+            return special.expit(w)
+        return np.exp(w) if self.formula is formulas.poisson else w
 
     def check_values(self, values: NDArray[Any]) -> None:
         """Raise ValueError at the first datum this loss is not made for."""

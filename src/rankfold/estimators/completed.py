@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -22,7 +21,6 @@ from rankfold.estimators.neighbours import Neighbours, Recommendations, directio
 from rankfold.estimators.offsets import predictions
 from rankfold.estimators.pattern import Pattern
 from rankfold.estimators.tensors import like_given, without_tensors
-from rankfold.kernels import formulas
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
@@ -59,11 +57,20 @@ class CompletedMatrix:
         columns = pair_columns(X)
         validate_data(self, X, reset=False, skip_check_array=True)
         rows, cols = (self._lookup(k).find(column, f"X[{{}}, {k}]") for k, column in enumerate(columns))
-        out = np.empty(rows.size)
-        for start in range(0, rows.size, _BLOCK):
+        return like_given(X, self.predict_at(rows, cols))
+
+    def predict_at(self, rows: NDArray[np.integer], cols: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return the values predicted at positions, counted from 0; -1 is a row or column never seen."""
+        check_is_fitted(self)
+        L, R = self.factors_
+        out = np.empty(len(rows))
+        for start in range(0, out.size, _BLOCK):
             block = slice(start, start + _BLOCK)
-            out[block] = self._predicted(rows[block], cols[block])
-        return like_given(X, out)
+            i, j = rows[block], cols[block]
+            low_rank = np.einsum("pk,pk->p", L[i], R[j], dtype=np.float64)
+            low_rank[(i < 0) | (j < 0)] = 0.0
+            out[block] = self._loss.expected(predictions(self.biases_, i, j) + low_rank)
+        return out
 
     def recommend(self, rows: Any, n: int = 10, exclude_seen: bool = True) -> Recommendations:
         """Return the columns with the largest predictions for each of some rows.
@@ -94,7 +101,7 @@ class CompletedMatrix:
         wanted, positions = self._positions(rows, 0, n)
 
         def scores(part: NDArray[Any]) -> NDArray[Any]:
-            found = self._expected(self._block(part))
+            found: NDArray[Any] = self._loss.expected(self._block(part))
             if exclude_seen:
                 forget(found, part, self.observed_)
             return found
@@ -229,13 +236,6 @@ class CompletedMatrix:
         wanted = column_of(np.atleast_1d(_to_array(items)), f"{SIDES[k]}s[{{}}]")
         return wanted, self._lookup(k).require(wanted, f"{SIDES[k]}s[{{}}]")
 
-    def _predicted(self, rows: NDArray[Any], cols: NDArray[Any]) -> NDArray[np.float64]:
-        """Return predictions at positions, of which -1 stands for what the model does not know."""
-        L, R = self.factors_
-        low_rank = np.einsum("pk,pk->p", L[rows], R[cols], dtype=np.float64)
-        low_rank[(rows < 0) | (cols < 0)] = 0.0
-        return self._expected(predictions(self.biases_, rows, cols) + low_rank)
-
     def _block(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Return whole rows of the matrix."""
         (L, R), (mean, b, c) = self.factors_, self.biases_
@@ -244,13 +244,6 @@ class CompletedMatrix:
     @property
     def _loss(self) -> Loss:
         return Loss.named(self.loss) if isinstance(self.loss, str) else self.loss
-
-    def _expected(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the value that the loss takes an entry of W to stand for."""
-        formula = self._loss.formula
-        if formula is formulas.logistic:
-            return np.asarray(special.expit(W))
-        return np.exp(W) if formula is formulas.poisson else W
 
     def _grown(self, k: int, column: NDArray[Any]) -> NDArray[Any]:
         """Make room for what is new on a side, and return the positions of a column of names."""
