@@ -183,39 +183,22 @@ class PairRegressor(RegressorMixin, _PairModel):
 class PairClassifier(ClassifierMixin, _PairModel):
     """Predict which of two classes a pair is of, by logistic regression on xᵀWz + xᵀa + zᵀb + c.
 
-    Without tables, a row of X holds the features of both things: first those of the left one, `n_left` of
-    them, then those of the right one. With the tables `left` and `right`, a row of features per thing, X
-    holds pairs of integers, a row of `left` and one of `right`: features are not repeated for each pair.
+    Pairs are given as to `PairRegressor`: as columns of features, or as row numbers of the tables `left` and
+    `right`.
 
     Parameters
     ----------
-    rank
-        The largest rank of the matrix [[W, a], [bᵀ, c]] of all coefficients.
-    n_left
-        How many columns of X belong to the left thing; by default half of them, the middle one included.
-    left, right
-        Features of things, arrays or SciPy sparse matrices; then X holds pairs of row numbers.
-    regularization
-        λ >= 0: the mean loss is minimised with λ times the sum of all squared coefficients added.
-    geometry, solver, max_iterations, verbose
-        Where and how to minimise, see `rankfold.minimize`.
-    tolerance
-        The fit ends when five iterations change what is minimised by no more than this part of it.
-    warm_start
-        Whether `fit` starts from the coefficients that the last `fit` found, if there are as many.
+    rank, n_left, left, right
+        As for `PairRegressor`.
+    regularization, geometry, solver, max_iterations, tolerance, warm_start, verbose
+        As for `PairRegressor`.
 
     Attributes
     ----------
-    factors_
-        (L, R) with [[W, a], [bᵀ, c]] = L Rᵀ.
-    left_coef_, right_coef_, intercept_
-        a, b and c.
-    n_iter_
-        Iterations of the solver.
-    data_fingerprint_
-        A digest of what the model was fitted to; `rankfold.save` keeps it.
     classes_
         The two labels; a score above 0 means the second.
+    factors_, left_coef_, right_coef_, intercept_, n_iter_, data_fingerprint_
+        As of `PairRegressor`; the model is one of the log-odds of the second class.
 
     Examples
     --------
