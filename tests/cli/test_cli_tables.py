@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from cli_runs import fails, run
 
+import rankfold as rf
+
 
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory):
@@ -45,6 +47,32 @@ def test_regress_predicts(samples):
     assert "cross-validated" in told.stderr
 
 
+def test_a_kept_model_predicts_the_same(tmp_path, samples):
+    model, out = tmp_path / "model.rankfold", tmp_path / "p.csv"
+    told = run("regress", samples, *TARGETS, "--rank", "1", "--model", model, "--predict", samples, "-o", out)
+    assert "cross-validated" in told.stderr
+    assert run("predict", model, samples).stdout == out.read_text()
+    shuffled = "y1,c,b,a\n9,100,10,1\n"  # columns are found by name, and others ignored
+    line = json.loads(run("predict", model, "-", "--json", stdin=shuffled).stdout)
+    assert list(line) == ["y1", "y2"]
+    np.testing.assert_allclose([line["y1"], line["y2"]], [3, 7], atol=0.02)  # 1 - 1 + 2 times 1 and 3, plus 1
+    told = json.loads(run("info", model, "--json").stdout)
+    assert (told["model"], told["rank"]) == ("ReducedRankRegression", 1)
+    assert (told["feature_names_in"], told["target_names"]) == (["a", "b", "c"], ["y1", "y2"])
+    assert "this command needs a model of `rankfold complete`" in fails("recommend", model, "--for", "x")
+    assert "there is no column 'a'" in fails("predict", model, "-", stdin="b,c\n1,2\n")
+    assert "line 2: feature 2 is empty" in fails("predict", model, "-", stdin="a,b,c\n1,,2\n")
+
+
+def test_a_model_without_names_takes_columns_in_order(tmp_path):
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    rf.save(rf.ReducedRankRegression(1).fit(X, X @ [[2.0], [3.0]]), tmp_path / "model")
+    lines = list(
+        csv.DictReader(io.StringIO(run("predict", tmp_path / "model", "-", stdin="p,q\n1,1\n").stdout))
+    )
+    assert float(lines[0]["y1"]) == pytest.approx(5)
+
+
 @pytest.mark.parametrize(
     ("content", "words", "message"),
     [
@@ -65,7 +93,8 @@ def test_regress_says_what_is_wrong(tmp_path, content, words, message):
 
 def test_files(tmp_path, samples):
     assert "No such file" in fails("regress", tmp_path / "no.csv", *TARGETS)
-    assert "no folder" in fails("regress", samples, *TARGETS, "--coefficients", tmp_path / "no" / "c.csv")
+    for option in ("--coefficients", "--model"):
+        assert "no folder" in fails("regress", samples, *TARGETS, option, tmp_path / "no" / "x")
     fails("regress", samples, code=2)
 
 

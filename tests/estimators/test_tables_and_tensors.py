@@ -111,4 +111,6 @@ def test_responses_that_polars_calls_null_are_missing():
     shown = example("ReducedRankRegression")
     y = pl.DataFrame(dict(zip("abcdef", shown.y.T, strict=True))).fill_nan(None)
     model = clone(shown.model).fit(shown.X, y)
+    assert model.target_names_.tolist() == list("abcdef")
+    assert shown.fitted().target_names_ is None
     np.testing.assert_allclose(shown.answer(model), shown.answer(shown.fitted()), atol=1e-9)

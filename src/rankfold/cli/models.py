@@ -16,7 +16,13 @@ def load_completion(path: Path) -> Any:
     """Load a model that `complete` wrote."""
     import rankfold as rf
 
-    model = rf.load(path)
+    return as_completion(rf.load(path), path)
+
+
+def as_completion(model: Any, path: Path) -> Any:
+    """Return a model that `complete` wrote, or say that it is another one."""
+    import rankfold as rf
+
     if not isinstance(model, rf.MatrixCompletion):
         raise ValueError(
             f"{path} holds a {type(model).__name__}: this command needs a model of `rankfold complete`"
@@ -58,7 +64,16 @@ def info(model: ModelFile, json: Json = False) -> None:
         print_table(("", str(model)), rows, numbers=False)
 
 
-FACTS = ("shape_", "rank_", "regularization_", "n_iter_", "converged_", "stop_reason_", "data_fingerprint_")
+FACTS = (
+    "shape_",
+    "rank_",
+    "regularization_",
+    "ridge_",
+    "n_iter_",
+    "converged_",
+    "stop_reason_",
+    "data_fingerprint_",
+)
 
 
 def _facts(model: Any) -> dict[str, Any]:
@@ -68,10 +83,10 @@ def _facts(model: Any) -> dict[str, Any]:
         facts["entries"] = len(model.observed_.indices)
     if hasattr(model, "biases_"):
         facts["mean"] = float(model.biases_[0])
-    for side in ("row", "col"):
-        labels = getattr(model, f"{side}_labels_", None)
+    for names in ("row_labels_", "col_labels_", "feature_names_in_", "target_names_"):
+        labels = getattr(model, names, None)
         if labels is not None:
-            facts[f"{side}_labels"] = [_plain(label) for label in labels[:3]]
+            facts[names.removesuffix("_")] = [_plain(label) for label in labels[:3]]
     shown = {
         name: value for name, value in model.get_params().items() if isinstance(value, str | float | int)
     }

@@ -23,7 +23,7 @@ RowColumn = Annotated[
     str, typer.Option("--row", help="Column of the file with the row: name, or position from 0.")
 ]
 ColColumn = Annotated[str, typer.Option("--col", help="Column with the column label.")]
-ModelFile = Annotated[Path, typer.Argument(help="A file that `complete -o` or `regress -o` wrote.")]
+ModelFile = Annotated[Path, typer.Argument(help="A file that `complete -o` or `regress --model` wrote.")]
 
 
 def column_of(text: str) -> str | int:

@@ -21,7 +21,8 @@ NAMES = ("row", "column", "prediction")
 def predict(
     model: ModelFile,
     pairs: Annotated[
-        str, typer.Argument(help="CSV, TSV or Parquet of row and column; - for standard input.")
+        str,
+        typer.Argument(help="CSV, TSV or Parquet of row and column, or of features; - for standard input."),
     ],
     output: Annotated[
         str, typer.Option("--output", "-o", help="CSV, TSV or Parquet; - for standard output.")
@@ -37,6 +38,8 @@ def predict(
 ) -> None:
     """Predict the entries at pairs of row and column labels, a line for each.
 
+    A model of `regress` predicts its targets for the rows of a table of features instead.
+
     A row that the model does not know is predicted by the mean and the offset of the column, and the other
     way round; a note says how many there were.
 
@@ -46,12 +49,18 @@ def predict(
 
       echo "ann,Alien" | rankfold predict model.rankfold -
     """
-    from rankfold.cli.models import load_completion
+    import rankfold as rf
+    from rankfold.cli.models import as_completion
+    from rankfold.cli.tables import predicted_rows
     from rankfold.data import read_pairs
     from rankfold.data.pairs import Side
 
     check_writable(output)
-    fitted = load_completion(model)
+    fitted = rf.load(model)
+    if isinstance(fitted, rf.ReducedRankRegression):
+        _write(output, iter(predicted_rows(fitted, pairs, delimiter).to_batches()), json)
+        return
+    fitted = as_completion(fitted, model)
     rows, cols = (
         Side(size, labels)
         for size, labels in zip(fitted.shape_, (fitted.row_labels_, fitted.col_labels_), strict=True)
@@ -59,7 +68,7 @@ def predict(
     columns = column_of(row), column_of(col)
     unknown = _Unknown(strict)
     with closing(read_pairs(pairs, rows, cols, columns, delimiter=delimiter, header=header)) as batches:
-        _write(output, unknown.watched(batches), fitted, json)
+        _write(output, _predicted(unknown.watched(batches), fitted), json)
     unknown.tell()
 
 
@@ -90,7 +99,8 @@ class _Unknown:
             )
 
 
-def _write(output: str, batches: Iterator[PairBatch], model: Any, json: bool) -> None:
+def _write(output: str, tables: Iterator[Any], json: bool) -> None:
+    """Write record batches."""
     from rankfold.data.files import format_of
     from rankfold.data.parquet import write_parquet
     from rankfold.data.streams import writing
@@ -99,7 +109,6 @@ def _write(output: str, batches: Iterator[PairBatch], model: Any, json: bool) ->
     kind = format_of(output, None)
     if kind not in ("csv", "tsv", "parquet"):
         raise ValueError(f"{output}: predictions are written as csv, tsv or parquet, not as {kind}")
-    tables = _predicted(batches, model)
     first = next(tables, None)  # before anything is written: the file of pairs may be bad
     if first is None:
         return

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from rankfold.cli.console import check_writable, note, print_json
 from rankfold.cli.options import Delimiter, Json, Seed, number_or_auto
-
-if TYPE_CHECKING:
-    from rankfold.cli.table_files import Floats
 
 Table = Annotated[str, typer.Argument(help="CSV, TSV or Parquet with a header; - for standard input.")]
 Missing = Annotated[
@@ -71,6 +70,9 @@ def regress(
     ] = None,
     rank: Annotated[str, typer.Option(help="A number, or how to choose it: cv, aic, bic, gcv.")] = "cv",
     ridge: Annotated[str, typer.Option(help="A number >= 0, or auto.")] = "auto",
+    model: Annotated[
+        Path | None, typer.Option(help="Where the model goes, for `predict` and `info`.")
+    ] = None,
     coefficients: Annotated[str | None, typer.Option(help="Where the coefficients go.")] = None,
     predict: Annotated[str | None, typer.Option(help="A table of features to predict for.")] = None,
     output: Annotated[str, typer.Option("--output", "-o", help="Where the predictions go.")] = "-",
@@ -85,29 +87,35 @@ def regress(
     variance is predicted.
 
     Example: rankfold regress samples.csv --target y1 --target y2 --predict new.csv -o predictions.csv
+
+    Or keep the model, for later: rankfold regress samples.csv --target y1 --model model.rankfold
+
+      rankfold predict model.rankfold new.csv -o predictions.csv
     """
     import pyarrow as pa
 
+    import rankfold as rf
     from rankfold.cli.table_files import MISSING, is_numeric, numbers, read_table, write_table
 
-    for path in (coefficients, output if predict else None):
+    for path in (model, coefficients, output if predict else None):
         check_writable(path)
     data = read_table(table, delimiter, missing or MISSING)
     others = [name for name in data.column_names if name not in target and is_numeric(data[name])]
     names = feature or others
-    model, score = _regression(
-        numbers(data, names, table), numbers(data, target, table),
+    fitted, score = _regression(
+        _features(data, names, table),
+        pa.table(dict(zip(target, numbers(data, target, table).T, strict=True))),
         {"rank": int(rank) if rank.isdecimal() else rank, "random_state": seed,
          "ridge": number_or_auto(ridge, float, "--ridge")},
     )  # fmt: skip
+    if model is not None:
+        rf.save(fitted, model)
     if coefficients is not None:
-        write_table(coefficients, _coefficients(model, names, target))
+        write_table(coefficients, _coefficients(fitted))
     if predict is not None:
-        new = numbers(read_table(predict, delimiter, missing or MISSING), names, predict)
-        guesses = model.predict(new).reshape(len(new), -1)
-        write_table(output, pa.table({name: guesses[:, k] for k, name in enumerate(target)}))
-    told = {"samples": data.num_rows, "features": names, "targets": target, "rank": model[-1].rank_,
-            "ridge": model[-1].ridge_, "r2": score}  # fmt: skip
+        write_table(output, predicted_rows(fitted, predict, delimiter, missing))
+    told = {"samples": data.num_rows, "features": names, "targets": target, "rank": fitted.rank_,
+            "ridge": fitted.ridge_, "r2": score}  # fmt: skip
     if json and (predict is None or output != "-"):
         print_json(told)
     else:
@@ -115,8 +123,43 @@ def regress(
              f"{told['rank']}, ridge {told['ridge']:.3g}, cross-validated R² {score:.3f}")  # fmt: skip
 
 
-def _regression(X: Floats, Y: Floats, options: dict[str, Any]) -> tuple[Any, float]:
-    """Return the fitted pipeline, and the part of the targets' variance that it predicts out of sample."""
+def predicted_rows(
+    model: Any, file: str, delimiter: str | None = None, missing: list[str] | None = None
+) -> Any:
+    """Return what a regression predicts for the rows of a file, as a table."""
+    import numpy as np
+    import pyarrow as pa
+
+    from rankfold.cli.table_files import MISSING, read_table
+
+    data = read_table(file, delimiter, missing or MISSING)
+    features = list(getattr(model, "feature_names_in_", data.column_names))
+    guesses = model.predict(_features(data, features, file))
+    columns = np.reshape(guesses, (data.num_rows, -1)).T
+    names = model.target_names_
+    names = [f"y{k + 1}" for k in range(len(columns))] if names is None else names.tolist()
+    return pa.table(dict(zip(names, columns, strict=True)))
+
+
+def _features(data: Any, names: Sequence[str], file: str) -> Any:
+    """Return columns of a table without holes, as a table of floating point numbers."""
+    import numpy as np
+    import pyarrow as pa
+
+    from rankfold.cli.table_files import numbers
+    from rankfold.data.streams import name_of
+
+    X = numbers(data, names, file)
+    if np.isnan(X).any():
+        row, col = np.argwhere(np.isnan(X))[0]
+        raise ValueError(
+            f"{name_of(file)}, line {row + 2}: feature {col + 1} is empty; fill it first: rankfold impute"
+        )
+    return pa.table(dict(zip(names, X.T, strict=True)))
+
+
+def _regression(X: Any, Y: Any, options: dict[str, Any]) -> tuple[Any, float]:
+    """Return the fitted model, and the part of the targets' variance that it predicts out of sample."""
     import numpy as np
     from sklearn.model_selection import KFold, cross_val_predict
     from sklearn.pipeline import make_pipeline
@@ -124,24 +167,29 @@ def _regression(X: Floats, Y: Floats, options: dict[str, Any]) -> tuple[Any, flo
 
     import rankfold as rf
 
-    if np.isnan(X).any():
-        row, col = np.argwhere(np.isnan(X))[0]
-        raise ValueError(f"line {row + 2}: feature {col + 1} is empty; fill it first: rankfold impute")
     model = make_pipeline(StandardScaler(), rf.ReducedRankRegression(**options))
     folds = KFold(5, shuffle=True, random_state=options["random_state"])
-    guesses = cross_val_predict(model, X, Y, cv=folds).reshape(Y.shape)
-    left = np.nansum((Y - guesses) ** 2) / np.nansum((Y - np.nanmean(Y, axis=0)) ** 2)
-    return model.fit(X, Y), float(1 - left)
+    known = np.asarray(Y)
+    guesses = cross_val_predict(model, np.asarray(X), known, cv=folds).reshape(known.shape)
+    left = np.nansum((known - guesses) ** 2) / np.nansum((known - np.nanmean(known, axis=0)) ** 2)
+    return _in_units_of_the_data(*model.fit(X, Y)), float(1 - left)
 
 
-def _coefficients(model: Any, features: list[str], targets: list[str]) -> Any:
-    """Return coefficients in the units of the data: a line per feature, and one for the intercept."""
+def _in_units_of_the_data(scaler: Any, model: Any) -> Any:
+    """Return the model of scaled features as one of the features themselves."""
+    model.coef_ = model.coef_ / scaler.scale_
+    model.intercept_ = model.intercept_ - model.coef_ @ scaler.mean_
+    model.x_rotations_ = model.x_rotations_ / scaler.scale_[:, None]
+    model.feature_names_in_ = scaler.feature_names_in_
+    return model
+
+
+def _coefficients(model: Any) -> Any:
+    """Return a line of coefficients per feature, and one for the intercept."""
     import numpy as np
     import pyarrow as pa
 
-    scaler, regression = model[0], model[-1]
-    B = np.atleast_2d(regression.coef_) / scaler.scale_
-    intercept = np.atleast_1d(regression.intercept_) - B @ scaler.mean_
-    columns: dict[str, Any] = {"feature": [*features, "(intercept)"]}
-    columns |= {name: np.append(B[k], intercept[k]) for k, name in enumerate(targets)}
+    columns: dict[str, Any] = {"feature": [*model.feature_names_in_, "(intercept)"]}
+    rows = zip(model.target_names_, model.coef_, model.intercept_, strict=True)
+    columns |= {name: np.append(coefficients, intercept) for name, coefficients, intercept in rows}
     return pa.table(columns)

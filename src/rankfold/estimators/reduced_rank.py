@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.model_selection import KFold
 from sklearn.utils.validation import (
     _check_sample_weight,
+    _get_feature_names,
     check_array,
     check_consistent_length,
     check_is_fitted,
@@ -75,6 +76,8 @@ class ReducedRankRegression(MultiOutputMixin, RegressorMixin, BaseEstimator):
         The criterion for every rank and ridge tried (a table if printed; `path_.plot()`), or None.
     n_iter_
         Iterations of the solver; 0 for the closed form.
+    target_names_
+        The names of y's columns where y is a table, else None.
     data_fingerprint_
         A digest of what the model was fitted to; `rankfold.save` keeps it.
 
@@ -127,6 +130,7 @@ class ReducedRankRegression(MultiOutputMixin, RegressorMixin, BaseEstimator):
             Weight of each sample, 1 if not given.
         """
         X, y, sample_weight = without_tensors(X, y, sample_weight)
+        self.target_names_ = _get_feature_names(y)
         X = validate_data(self, X, dtype=np.float64)
         if y is None:
             raise ValueError("this estimator requires y to be passed, but the target y is None")
