@@ -113,7 +113,9 @@ def test_repeated_pairs_are_counted_or_refused(tmp_path):
     assert "repeat a pair, first ('u1', 'film, 1')" in kept.stderr
     told = fails("complete", path, "--duplicates", "error")
     assert "('u1', 'film, 1')" in told
-    assert "entries 385 and 601 are both of" in told
+    assert "lines 386 and 602 are both of" in told
+    text = path.read_text()
+    assert "entries 385 and 601 are both of" in fails("complete", "-", "--duplicates", "error", stdin=text)
     assert "--duplicates keep" in told
 
 
@@ -235,6 +237,16 @@ def test_predictions_are_those_of_the_model(tmp_path, model):
     )
     assert "2 of 3 pairs" in result.stderr
     assert f"{path}, line 3: the model does not know the row 'nobody'" in result.stderr
+
+
+def test_a_first_line_that_may_be_a_header_is_named(model):
+    told = run("predict", model, "-", stdin=PAIRS).stderr
+    assert "the first line, 'user', 'film', is taken for a header" in told
+    for words in (("--row", "user", "--col", "film"), ("--header",)):
+        assert "taken for a header" not in run("predict", model, "-", *words, stdin=PAIRS).stderr
+    alone = "nobody,unheard\n"
+    assert "nothing below the header, 'nobody', 'unheard'" in fails("predict", model, "-", stdin=alone)
+    assert rows_of(run("predict", model, "-", "--no-header", stdin=alone).stdout)[0]["row"] == "nobody"
 
 
 def test_strict_refuses_unknown_labels_and_writes_nothing(tmp_path, model):

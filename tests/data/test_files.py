@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rankfold.data import Triples, random_completion, read_triples, write_triples
 from rankfold.data import text as text_module
+from rankfold.data.text import lines_of_entries
 
 TABLES = ["csv", "tsv", "parquet"]
 FORMATS = [*TABLES, "mtx", "npz"]
@@ -252,3 +253,12 @@ def test_integers_that_turn_out_to_be_text(monkeypatch):
     assert back.col_labels.tolist() == ["1", "x"]
     assert back.rows.tolist() == [2, 1, 0, 2]
     assert back.cols.tolist() == [0, 0, 1, 0]
+
+
+def test_entries_are_found_on_their_lines(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text('\nwho,film,stars\nann,Heat,4\n\n"two\nlines",Heat,3\nbob,Ran,2\n')
+    assert lines_of_entries(path, [2, 0, 1], (0, 1, 2)) == [7, 3, 6]
+    path.write_text("ann::Heat::4\nbob::Ran::2\n")
+    assert lines_of_entries(path, [1], (0, 1, 2)) == [2]
+    assert read_triples(path).values.tolist() == [4.0, 2.0]

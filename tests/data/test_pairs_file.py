@@ -29,6 +29,14 @@ def test_labels_become_positions(header):
     assert batches[0].row_labels.to_pylist() == ["bob", "eve, 2nd", "zoe", "ann"]
 
 
+def test_a_line_taken_for_a_header_is_told():
+    assert read("who,film\nbob,Heat\n")[2][0].header == ("who", "film")
+    assert read("bob,Heat\n")[2][0].header is None
+    with pytest.raises(ValueError, match="nothing below the header, 'zoe', 'Ran'; if that"):
+        read("zoe,Ran\n\n")
+    assert read("zoe,Ran\n", header=False)[0] == [-1]
+
+
 def test_columns_by_name_and_delimiter():
     rows, cols, _ = read("film;stars;who\nHeat;4;ann\n", columns=("who", "film"), delimiter=";")
     assert (rows, cols) == ([0], [1])

@@ -15,8 +15,10 @@ from sklearn.exceptions import ConvergenceWarning
 import rankfold as rf
 from rankfold.cli.console import INTERRUPTED, fail, note, working
 from rankfold.data import Triples, read_triples, split
+from rankfold.data.files import format_of
 from rankfold.data.pairs import Side
 from rankfold.data.streams import name_of
+from rankfold.data.text import lines_of_entries
 from rankfold.estimators.entries import completion_of
 from rankfold.estimators.offsets import fit_biases, predictions
 from rankfold.report import DataSummary, Report, singular_values
@@ -52,7 +54,7 @@ class Job:
         with working(f"reading {name_of(file)}"):
             train = read_triples(file, **options)
         if unique:
-            _refuse_repeated(train, name_of(file))
+            _refuse_repeated(train, file, options)
         settings = {"held out": "nothing"}
         held_out = None
         if test is not None:
@@ -167,16 +169,20 @@ def _aligned(test: Triples, train: Triples, file: str) -> Entries:
     return sides[0], sides[1], test.values
 
 
-def _refuse_repeated(triples: Triples, file: str) -> None:
+def _refuse_repeated(triples: Triples, file: str, options: dict[str, Any]) -> None:
     keys = triples.rows.astype(np.int64) * triples.shape[1] + triples.cols
     order = np.argsort(keys, kind="stable")
     same = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
     if same.size:
         first, second = order[same[0]], order[same[0] + 1]
         pair = _names(triples, int(triples.rows[first]), int(triples.cols[first]))
+        where = f"entries {first + 1} and {second + 1}"
+        if file != "-" and format_of(file, None) in ("csv", "tsv"):
+            lines = lines_of_entries(file, (first, second), **options)
+            where = f"lines {lines[0]} and {lines[1]}"
         raise ValueError(
-            f"{file}: entries {first + 1} and {second + 1} are both of {pair}, and {same.size:,} in all "
-            "repeat a pair: merge them, or take each as an observation with --duplicates keep"
+            f"{name_of(file)}: {where} are both of {pair}, and {same.size:,} in all repeat a pair: merge "
+            "them, or take each as an observation with --duplicates keep"
         )
 
 

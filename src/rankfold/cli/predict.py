@@ -66,7 +66,8 @@ def predict(
         for size, labels in zip(fitted.shape_, (fitted.row_labels_, fitted.col_labels_), strict=True)
     )
     columns = column_of(row), column_of(col)
-    unknown = _Unknown(strict)
+    guessed = header is None and all(isinstance(column, int) for column in columns)
+    unknown = _Unknown(strict, guessed)
     with closing(read_pairs(pairs, rows, cols, columns, delimiter=delimiter, header=header)) as batches:
         _write(output, _predicted(unknown.watched(batches), fitted), json)
     unknown.tell()
@@ -75,11 +76,17 @@ def predict(
 class _Unknown:
     """Counts the pairs of which the model does not know the row or the column."""
 
-    def __init__(self, strict: bool) -> None:
-        self.strict, self.count, self.total, self.first = strict, 0, 0, ""
+    def __init__(self, strict: bool, guessed: bool) -> None:
+        self.strict, self.guessed = strict, guessed
+        self.count, self.total, self.first = 0, 0, ""
 
     def watched(self, batches: Iterator[PairBatch]) -> Iterator[PairBatch]:
         for batch in batches:
+            if self.guessed and batch.header and not self.total:
+                names = ", ".join(map(repr, batch.header))
+                note(
+                    f"rankfold: the first line, {names}, is taken for a header; if it is a pair: --no-header"
+                )
             new = (batch.rows < 0) | (batch.cols < 0)
             if new.any() and not self.count:
                 k = int(new.argmax())

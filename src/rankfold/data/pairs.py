@@ -6,7 +6,7 @@ import csv
 import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -73,6 +73,8 @@ class PairBatch:
         What the file calls them, as pyarrow arrays.
     place
         Names the file and the line of a pair, given its number in the batch.
+    header
+        The fields of the first line that was taken for names of columns; None if it was read as a pair.
     """
 
     rows: Positions
@@ -80,6 +82,7 @@ class PairBatch:
     row_labels: Any
     col_labels: Any
     place: Callable[[int], str]
+    header: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -142,11 +145,18 @@ def _from_text(
     layout = sniff(first, columns, delimiter, header, file, lambda fields: _names(fields, sides))
     if layout.header:
         first, line_number = b"", line_number + 1
+    found = False
     for block in blocks(stream, first):
         prepared = layout.prepare(block)
         if not prepared.isspace():
             yield _text_batch(prepared, layout, sides, file, line_number)
+            found = True
         line_number += block.count(b"\n")
+    if not found:
+        raise ValueError(
+            f"{file}: there is nothing below the header, {', '.join(map(repr, layout.names))}; if that line "
+            "is a pair, say that there is no header"
+        )
 
 
 def _names(fields: list[str], sides: Sides) -> bool:
@@ -171,7 +181,8 @@ def _text_batch(block: bytes, layout: Layout, sides: Sides, file: str, line_numb
     except ValueError as error:  # pyarrow's ArrowInvalid is one
         columns = LabelColumn(text=True), LabelColumn(text=True)
         raise explain(block, line_number, layout, columns, file, error) from error
-    return _batch(names, sides, lambda k: f"{file}, line {line_number + _line_of(block, layout, k)}")
+    batch = _batch(names, sides, lambda k: f"{file}, line {line_number + _line_of(block, layout, k)}")
+    return replace(batch, header=layout.names if layout.header else None)
 
 
 def _names_in(block: bytes, layout: Layout, sides: Sides) -> list[Any]:

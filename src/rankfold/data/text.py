@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import itertools
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ from rankfold.data.columns import (
     ValueColumn,
     place_columns,
 )
+from rankfold.data.streams import name_of, reading
 
 BLOCK = 1 << 23  # bytes of text held at a time
 DELIMITERS = ("\t", "::", ",", ";", "|", " ")
@@ -125,6 +128,25 @@ def first_line(stream: BinaryIO, file: str) -> tuple[bytes, int]:
         if line.strip():
             return line, number
     raise ValueError(f"{file}: the file is empty; lines of row, column and value are needed")
+
+
+def lines_of_entries(
+    file: str | os.PathLike[str],
+    entries: Sequence[int],
+    columns: Columns,
+    delimiter: str | None = None,
+    header: bool | None = None,
+) -> list[int]:
+    """Return on which lines of a text file its entries, counted from 0, end; blank lines are no entries."""
+    with reading(file) as stream:
+        first, number = first_line(stream, name_of(file))
+        layout = sniff(first, columns, delimiter, header, name_of(file))
+        lines = stream if layout.header else itertools.chain([first], stream)
+        texts = (layout.prepare(line).decode(errors="replace") for line in lines)
+        reader = csv.reader(texts, delimiter=layout.separator)
+        ends = (number + layout.header + reader.line_num - 1 for fields in reader if fields)
+        wanted = {k: end for k, end in enumerate(itertools.islice(ends, max(entries) + 1)) if k in entries}
+    return [wanted[k] for k in entries]
 
 
 def blocks(stream: BinaryIO, first: bytes) -> Iterator[bytes]:
