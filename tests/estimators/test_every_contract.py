@@ -3,6 +3,7 @@
 import inspect
 
 import numpy as np
+import pandas as pd
 import pytest
 from every_estimator import NAMES, example
 from sklearn.base import clone
@@ -51,6 +52,24 @@ def test_an_observation_of_weight_zero_has_no_say(name):
     weighted = clone(shown.model).fit(shown.X, shown.y, sample_weight=kept.astype(float))
     left_out = clone(shown.model).fit(shown.X[kept], shown.y[kept])
     np.testing.assert_allclose(shown.answer(weighted), shown.answer(left_out), atol=2e-3)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_interrupted_fit_leaves_the_model_of_the_last_one(name, monkeypatch):
+    shown = example(name)
+    model = shown.fitted()
+    before, attributes = shown.answer(model), set(vars(model))
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rankfold.estimators.fitting.minimize", interrupted)
+    monkeypatch.setattr("rankfold.estimators.imputer.fit", interrupted)
+    other = pd.DataFrame(shown.X).add_prefix("c").iloc[::2]
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(other, None if shown.y is None else shown.y[::2])
+    assert set(vars(model)) == attributes
+    np.testing.assert_array_equal(shown.answer(model), before)
 
 
 @pytest.mark.parametrize("name", NAMES)

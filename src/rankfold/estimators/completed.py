@@ -14,6 +14,7 @@ from rankfold.costs.losses import Loss
 from rankfold.data.triples import Triples
 from rankfold.estimators.entries import completion_of, named_entries
 from rankfold.estimators.fingerprint import fingerprint
+from rankfold.estimators.fitting import all_or_nothing
 from rankfold.estimators.folding import Line, Other, updated
 from rankfold.estimators.inputs import SIDES, column_of, pair_columns
 from rankfold.estimators.labels import Lookup
@@ -184,6 +185,7 @@ class CompletedMatrix:
         folded.data_fingerprint_ = fingerprint(labels, lines, places, values)
         return folded
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Take in more entries, of known and of new rows and columns, without a refit.
 

@@ -22,7 +22,7 @@ from rankfold.driver import Callback
 from rankfold.estimators.completed import CompletedMatrix
 from rankfold.estimators.entries import completion_of, training_triples
 from rankfold.estimators.fingerprint import fingerprint
-from rankfold.estimators.fitting import Geometries, fit_problem, problem_of
+from rankfold.estimators.fitting import Geometries, all_or_nothing, fit_problem, problem_of
 from rankfold.estimators.offsets import copied
 from rankfold.estimators.pattern import Pattern
 from rankfold.estimators.regularization import MAX_ENTRIES, Factors, Penalised, choose_weight, sample_lines
@@ -143,6 +143,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(
         self,
         X: Any,

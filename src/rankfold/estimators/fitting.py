@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from sklearn.exceptions import ConvergenceWarning
 
@@ -16,6 +17,8 @@ from rankfold.linalg import svd_of_product
 from rankfold.problem import Problem
 from rankfold.result import Result
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Geometries = Callable[[tuple[int, int], int], Geometry]
 
 _GEOMETRIES: dict[str, Geometries] = {
@@ -24,6 +27,26 @@ _GEOMETRIES: dict[str, Geometries] = {
     "subspace": SubspaceProjection,
     "embedded": Embedded,
 }
+
+
+def all_or_nothing(fit: Callable[P, T]) -> Callable[P, T]:
+    """Let a method that fails, or is interrupted, leave its estimator as it was before the call.
+
+    Otherwise a model fitted earlier would go on with labels or scales of the new data beside the old factors.
+    """
+
+    @functools.wraps(fit)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        held = vars(args[0])
+        before = dict(held)
+        try:
+            return fit(*args, **kwargs)
+        except BaseException:
+            held.clear()
+            held.update(before)
+            raise
+
+    return wrapped
 
 
 def problem_of(cost: Cost, rank: int, geometry: str | Geometries = "auto") -> Problem:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankfold.estimators.factor_model import FactorModel, choose_rank, fit
 from rankfold.estimators.fingerprint import fingerprint
+from rankfold.estimators.fitting import all_or_nothing
 from rankfold.estimators.tables import as_table, like_table
 from rankfold.rank import RankPath
 
@@ -99,6 +100,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model to the known entries of X, (n_samples, n_features)."""
         numbers, known = self._validated(X, reset=True)

@@ -16,7 +16,7 @@ from rankfold.costs.mapped import Features
 from rankfold.costs.pairs import Pairs, checked_pairs
 from rankfold.costs.regularisers import Frobenius
 from rankfold.estimators.fingerprint import fingerprint
-from rankfold.estimators.fitting import Geometries, fit_problem, problem_of, warm_point
+from rankfold.estimators.fitting import Geometries, all_or_nothing, fit_problem, problem_of, warm_point
 from rankfold.estimators.tensors import like_given, without_tensors
 from rankfold.stopping import RelativeChange
 
@@ -166,6 +166,7 @@ class PairRegressor(RegressorMixin, _PairModel):
     True
     """
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to the outcomes y of the pairs X."""
         X, y, sample_weight = without_tensors(X, y, sample_weight)
@@ -211,6 +212,7 @@ class PairClassifier(ClassifierMixin, _PairModel):
     (True, (2, 2))
     """
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to the labels y, of two kinds, of the pairs X."""
         X, y, sample_weight = without_tensors(X, y, sample_weight)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import (
 )
 
 from rankfold.estimators.fingerprint import fingerprint
-from rankfold.estimators.fitting import Geometries
+from rankfold.estimators.fitting import Geometries, all_or_nothing
 from rankfold.estimators.observations import Fit, Observations, fits
 from rankfold.estimators.selection import CRITERIA, SelectionPath, degrees_of_freedom, information
 from rankfold.estimators.tensors import like_given, without_tensors
@@ -117,6 +117,7 @@ class ReducedRankRegression(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 
