@@ -76,8 +76,17 @@ def test_warm_start_goes_on_from_the_last_fit(kind):
 
 def test_errors_name_what_is_wrong():
     left, right, pairs, y = draw()
-    with pytest.raises(ValueError, match=r"pairs\[0, 1\] is 30, out of range: must be from 0 to 29"):
-        rf.PairRegressor(left=left, right=right).fit([[0, 30]] + [[0, 0]] * 3, y[:4])
+    tables = rf.PairRegressor(left=left, right=right)
+    with pytest.raises(ValueError, match=r"X\[0, 1\] is 30, .* from 0 to 29, a row of right"):
+        tables.fit([[0, 30]] + [[0, 0]] * 3, y[:4])
+    with pytest.raises(ValueError, match=r"X\[1, 0\] is -1, .* from 0 to 39, a row of left"):
+        tables.fit(pairs, y).predict([[0, 0], [-1, 0]])
+    with pytest.raises(ValueError, match=r"X must be integers of shape \(2, 2\)"):
+        tables.predict([[0.5, 0], [1, 0]])
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        tables.predict([[np.nan, 0], [1, 0]])
+    with pytest.raises(ValueError, match="left has entries that are NaN or infinite: impute or drop them"):
+        rf.PairRegressor(left=np.full((4, 2), np.nan), right=right).fit(pairs, y)
     with pytest.raises(ValueError, match="give both tables, left and right, or neither"):
         rf.PairRegressor(left=left).fit(pairs, y)
     with pytest.raises(ValueError, match="n_left must be from 1 to 2, the number of columns; got 5"):

@@ -99,8 +99,10 @@ def _outcomes(y: ArrayLike) -> NDArray[Any]:
     return y
 
 
-def checked_pairs(pairs: ArrayLike | None, count: int, n1: int, n2: int) -> NDArray[Any]:
-    """Rows of X and Z of each pair, checked."""
+def checked_pairs(
+    pairs: ArrayLike | None, count: int, n1: int, n2: int, names: tuple[str, str, str] = ("pairs", "X", "Z")
+) -> NDArray[Any]:
+    """Rows of both tables of each pair, checked; `names` are those of the pairs and the tables in errors."""
     if pairs is None:
         if not n1 == n2 == count:
             raise ValueError(
@@ -111,14 +113,14 @@ def checked_pairs(pairs: ArrayLike | None, count: int, n1: int, n2: int) -> NDAr
     where = np.asarray(pairs)
     if where.shape != (count, 2) or where.dtype.kind not in "iu":
         raise ValueError(
-            f"pairs must be integers of shape ({count}, 2), as y has {count} values; "
+            f"{names[0]} must be integers of shape ({count}, 2), one pair for each outcome; "
             f"got shape {where.shape} of {where.dtype}"
         )
     wrong = (where < 0) | (where >= np.array([n1, n2]))
     if wrong.any():
         p, k = (int(i) for i in np.argwhere(wrong)[0])
         raise ValueError(
-            f"pairs[{p}, {k}] is {where[p, k]}, out of range: must be from 0 to {(n1, n2)[k] - 1}, "
-            f"a row of {'XZ'[k]}"
+            f"{names[0]}[{p}, {k}] is {where[p, k]}, out of range: must be from 0 to {(n1, n2)[k] - 1}, "
+            f"a row of {names[1 + k]}"
         )
     return where

@@ -109,8 +109,9 @@ class _PairModel(BaseEstimator):
         if self.left is not None:
             left, right = without_tensors(self.left, self.right)
             tables = [Features.checked("left", left), Features.checked("right", right)]
-            sizes = [table.matrix.shape[0] for table in tables]
-            return [table.with_constant() for table in tables], checked_pairs(X, len(X), *sizes)
+            n1, n2 = (table.matrix.shape[0] for table in tables)
+            where = checked_pairs(X, len(X), n1, n2, names=("X", "left", "right"))
+            return [table.with_constant() for table in tables], where
         n_left = (X.shape[1] + 1) // 2 if self.n_left is None else self.n_left
         if not 0 < n_left <= X.shape[1]:
             raise ValueError(f"n_left must be from 1 to {X.shape[1]}, the number of columns; got {n_left!r}")
