@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import log
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
 Array = Any  # an array of any array-API namespace
 
@@ -17,6 +17,16 @@ Array = Any  # an array of any array-API namespace
 # (1e3 in float64): its rounding errors then stay within three digits of eps.
 _GRADED_EXPONENT = 0.2
 _MAX_PASSES = 5
+
+
+def asarray_like(numbers: Any, example: Array) -> Array:
+    """Return numbers as an array of the library and dtype of `example`, and where that lives."""
+    return array_namespace(example).asarray(numbers, dtype=example.dtype, device=device(example))
+
+
+def identity_like(A: Array, size: int) -> Array:
+    """Return the identity matrix in the library, dtype and place of A."""
+    return array_namespace(A).eye(size, dtype=A.dtype, device=device(A))
 
 
 def gram(A: Array, B: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 
 from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.downhill import downhill_start
-from rankfold.linalg import eps, gram
+from rankfold.linalg import asarray_like, eps, gram
 
 Value = Callable[[Array, Array], Any]
 Partials = Callable[[Array, Array], tuple[Any, Array, Array]]
@@ -23,7 +23,8 @@ class Custom(Cost):
     Partial derivatives come from reverse mode, their changes from forward over reverse mode, or from reverse
     mode twice where an operation of f has no forward rule. Factors may be NumPy arrays or tensors on any
     device: f always gets tensors, and results come back as what was given. Data that f uses must be on the
-    same device and of the same dtype (`W.new_tensor(data)` makes it so).
+    same device and of the same dtype: `W.new_tensor(data)` makes it so. Where it cannot, start from a point
+    that lives there: `x0 = geometry.random_point(like=data)`.
 
     f must depend on L and R through L Rᵀ only, for every geometry moves freely among the factorisations of
     one W. This is checked at each evaluation, by Lᵀ f_L = f_Rᵀ R.
@@ -46,6 +47,7 @@ class Custom(Cost):
     """
 
     nonnegative = False  # for all we know
+    _example: Array = np.zeros((1, 1))
 
     def __init__(self, f: Value, shape: tuple[int, int]):
         self.shape = int(shape[0]), int(shape[1])
@@ -88,6 +90,7 @@ class Custom(Cost):
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ; checks that f is a function of L Rᵀ."""
+        self._example = L[:1, :1]
         value, f_L, f_R = self._partials(L, R)
         if tuple(f_L.shape) != tuple(L.shape) or tuple(f_R.shape) != tuple(R.shape):
             raise ValueError(
@@ -107,8 +110,9 @@ class Custom(Cost):
 
     @property
     def value_at_zero(self) -> float:
-        """Value at W = 0."""
-        return float(self._partials(*(np.zeros((d, 1)) for d in self.shape))[0])
+        """Value at W = 0, computed where the factors last evaluated live."""
+        L, R = (asarray_like(np.zeros((d, 1)), self._example) for d in self.shape)
+        return float(self._partials(L, R)[0])
 
 
 class _Autodiff:

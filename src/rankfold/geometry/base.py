@@ -8,10 +8,10 @@ from copy import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 
 from rankfold.geometry.spaces import PositiveVector, Space, Stiefel
-from rankfold.linalg import Array, svd_of_product
+from rankfold.linalg import Array, asarray_like, svd_of_product
 
 Point = Any  # a named tuple of arrays
 Tangent = Any  # a named tuple of arrays, linear in its fields
@@ -244,4 +244,4 @@ def _normal(rng: np.random.Generator, shape: tuple[int, ...], like: Array | None
     z = rng.standard_normal(shape)
     if like is None:
         return z
-    return array_namespace(like).asarray(z, dtype=like.dtype, device=device(like))
+    return asarray_like(z, like)

@@ -10,7 +10,17 @@ from array_api_compat import array_namespace
 from rankfold.geometry.base import Curve, Geometry
 from rankfold.geometry.product import random_signed_permutation
 from rankfold.geometry.spaces import PositiveVector, Space, Stiefel
-from rankfold.linalg import Array, add_product, eps, gram, gram_factor, polar, trace
+from rankfold.linalg import (
+    Array,
+    add_product,
+    asarray_like,
+    eps,
+    gram,
+    gram_factor,
+    identity_like,
+    polar,
+    trace,
+)
 
 
 class SVDFactors(NamedTuple):
@@ -74,7 +84,7 @@ class Embedded(Geometry):
 
     def act(self, z: SVDFactors | SVDTangent, M: Array) -> SVDFactors | SVDTangent:
         """Permute and flip the singular pairs by the signed permutation M."""
-        P = array_namespace(z[1]).asarray(M, dtype=z[1].dtype)
+        P = asarray_like(M, z[1])
         if isinstance(z, SVDTangent):
             return SVDTangent(P.T @ z.M @ P, z.Up @ P, z.Vp @ P)
         return SVDFactors(z.U @ P, abs(P.T) @ z.s, z.V @ P)
@@ -103,8 +113,8 @@ class Embedded(Geometry):
         """Return the best approximation of W + ξ of rank r, from the SVD of a core of at most 2r×2r."""
         xp = array_namespace(x.U)
         (R_U, N_U), (R_V, N_V) = _thin_factors(xi)
-        zeros = xp.zeros((R_U.shape[0], R_V.shape[0]), dtype=x.s.dtype)
-        top = xp.concat([x.s[:, None] * xp.eye(self.rank, dtype=x.s.dtype) + xi.M, R_V.T], axis=1)
+        zeros = xp.zeros_like(R_U @ R_V.T)
+        top = xp.concat([x.s[:, None] * identity_like(x.s, self.rank) + xi.M, R_V.T], axis=1)
         core = xp.concat([top, xp.concat([R_U, zeros], axis=1)], axis=0)
         A, s, Ct = xp.linalg.svd(core, full_matrices=False)
         A, s, C = A[:, : self.rank], s[: self.rank], Ct[: self.rank, :].T

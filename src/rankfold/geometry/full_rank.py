@@ -10,7 +10,17 @@ from array_api_compat import array_namespace
 from rankfold.geometry.base import Curve
 from rankfold.geometry.product import ProductGeometry, random_orthogonal
 from rankfold.geometry.spaces import EuclideanFullColumnRank, FactorSpace, FullColumnRank
-from rankfold.linalg import Array, gram, gram_factor, gram_in_basis, inverse_gram, pair_sums, sym, trace
+from rankfold.linalg import (
+    Array,
+    asarray_like,
+    gram,
+    gram_factor,
+    gram_in_basis,
+    inverse_gram,
+    pair_sums,
+    sym,
+    trace,
+)
 
 
 class Factors(NamedTuple):
@@ -85,9 +95,8 @@ class FullRank(ProductGeometry):
 
     def act(self, z: Factors, M: Array) -> Factors:
         """(G M⁻¹, H Mᵀ): equation balanced-group-action."""
-        xp = array_namespace(z.G)
-        M = xp.asarray(M, dtype=z.G.dtype)
-        return Factors(z.G @ xp.linalg.inv(M), z.H @ M.T)
+        M = asarray_like(M, z.G)
+        return Factors(z.G @ array_namespace(M).linalg.inv(M), z.H @ M.T)
 
     def random_symmetry(self, seed: int | None = None) -> np.ndarray[Any, Any]:
         """Return a random invertible matrix."""

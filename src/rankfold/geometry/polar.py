@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 from rankfold.geometry.base import Curve
 from rankfold.geometry.product import ProductGeometry, random_orthogonal, random_signed_permutation
 from rankfold.geometry.spaces import FactorSpace, PositiveDefinite, PositiveDiagonal, Stiefel
-from rankfold.linalg import Array, gram, pair_sums, skew
+from rankfold.linalg import Array, asarray_like, gram, identity_like, pair_sums, skew
 
 _STIEFEL = Stiefel()
 _MIDDLES: dict[str, FactorSpace] = {"spd": PositiveDefinite(), "diagonal": PositiveDiagonal()}
@@ -79,12 +79,11 @@ class Polar(ProductGeometry):
     def from_svd(self, U: Array, s: Array, V: Array) -> PolarFactors:
         """Return (U, diag(s), V)."""
         self._check_svd(U, s, V)
-        xp = array_namespace(s)
-        return PolarFactors(U, s[:, None] * xp.eye(self.rank, dtype=s.dtype), V)
+        return PolarFactors(U, s[:, None] * identity_like(s, self.rank), V)
 
     def act(self, z: PolarFactors, M: Array) -> PolarFactors:
         """(UO, OᵀBO, VO) with O = M: equation equivalence-classes-polar."""
-        O = array_namespace(z.U).asarray(M, dtype=z.U.dtype)
+        O = asarray_like(M, z.U)
         return PolarFactors(z.U @ O, O.T @ z.B @ O, z.V @ O)
 
     def random_symmetry(self, seed: int | None = None) -> np.ndarray[Any, Any]:

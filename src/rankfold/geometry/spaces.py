@@ -19,6 +19,7 @@ from rankfold.linalg import (
     gram,
     gram_factor,
     gram_in_basis,
+    identity_like,
     inverse_gram,
     polar,
     spd_exp,
@@ -85,7 +86,7 @@ class Stiefel:
     def flaw(self, U: Array) -> str:
         """Columns that are not orthonormal."""
         xp = array_namespace(U)
-        error = float(xp.max(xp.abs(gram(U, U) - xp.eye(U.shape[1], dtype=U.dtype))))
+        error = float(xp.max(xp.abs(gram(U, U) - identity_like(U, U.shape[1]))))
         if error <= eps(U) ** 0.5:
             return ""
         return f"must have orthonormal columns (off by {error:.1e}): take Q of its QR decomposition"
@@ -211,8 +212,7 @@ class PositiveDiagonal:
 
     def project(self, B: Array, Z: Array) -> Array:
         """Return the diagonal part of Z."""
-        xp = array_namespace(B)
-        return Z * xp.eye(Z.shape[0], dtype=Z.dtype)
+        return Z * identity_like(Z, Z.shape[0])
 
     def inner(self, B: Array, xi: Array, eta: Array) -> float:
         """Tr(B⁻¹ξB⁻¹η)."""

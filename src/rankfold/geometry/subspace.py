@@ -10,7 +10,17 @@ from array_api_compat import array_namespace
 from rankfold.geometry.base import Curve
 from rankfold.geometry.product import ProductGeometry, random_orthogonal
 from rankfold.geometry.spaces import EuclideanFullColumnRank, FactorSpace, FullColumnRank, Stiefel
-from rankfold.linalg import Array, gram, gram_factor, gram_in_basis, lyapunov, pair_sums, skew
+from rankfold.linalg import (
+    Array,
+    asarray_like,
+    gram,
+    gram_factor,
+    gram_in_basis,
+    identity_like,
+    lyapunov,
+    pair_sums,
+    skew,
+)
 
 _METRICS: dict[str, FactorSpace] = {"invariant": FullColumnRank(), "euclidean": EuclideanFullColumnRank()}
 
@@ -80,7 +90,7 @@ class SubspaceProjection(ProductGeometry):
 
     def act(self, z: SubspaceFactors, M: Array) -> SubspaceFactors:
         """(UO, YO) with O = M: equation equivalence-classes-subspace-proj."""
-        O = array_namespace(z.U).asarray(M, dtype=z.U.dtype)
+        O = asarray_like(M, z.U)
         return SubspaceFactors(z.U @ O, z.Y @ O)
 
     def random_symmetry(self, seed: int | None = None) -> np.ndarray[Any, Any]:
@@ -124,5 +134,5 @@ def _rotation_invariant(x: SubspaceFactors, eta: SubspaceFactors) -> Array:
 def _rotation_euclidean(x: SubspaceFactors, eta: SubspaceFactors) -> Array:
     """Solve (I + Q)Ω + Ω(I + Q) = 2 skew(Uᵀη_U + Yᵀη_Y), with Q = YᵀY."""
     Q = gram(x.Y, x.Y)
-    identity = array_namespace(Q).eye(Q.shape[0], dtype=Q.dtype)
+    identity = identity_like(Q, Q.shape[0])
     return lyapunov(identity + Q, 2 * skew(gram(x.U, eta.U) + gram(x.Y, eta.Y)))

@@ -7,11 +7,11 @@ from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 
 from rankfold.costs.base import Array, Cost
 from rankfold.geometry.base import Point
-from rankfold.linalg import eps, gram, svd_of_product, trace
+from rankfold.linalg import asarray_like, eps, gram, svd_of_product, trace
 from rankfold.problem import Problem
 
 # Evaluations of the cost per growth, and random directions on each side beyond those asked for. With 6 a
@@ -43,7 +43,7 @@ def dominant_pairs(cost: Cost, L: Array, R: Array, count: int, seed: int = 0) ->
     width = max(1, min(count + _EXTRA, min(cost.shape) - L.shape[1]))
     rng = np.random.default_rng(seed)
     Y, X = (
-        _orthonormal(out(xp.asarray(rng.standard_normal((d, width)), dtype=L.dtype, device=device(L))))
+        _orthonormal(out(asarray_like(rng.standard_normal((d, width)), L)))
         for d, out in zip(cost.shape, outside, strict=True)
     )
     products = cost.gradient_products(L, R)
@@ -108,7 +108,7 @@ def curvature(cost: Cost, L: Array, R: Array, dL: Array) -> float:
 def collapsed(problem: Problem, x: Point) -> int:
     """Return how many singular values of W are lost in the rounding of the largest."""
     _, s, _ = svd_of_product(*problem.geometry.factors(x))
-    return int(np.count_nonzero(np.asarray(s) <= _COLLAPSED * eps(s) * float(s[0])))
+    return sum(float(value) <= _COLLAPSED * eps(s) * float(s[0]) for value in s)
 
 
 def truncated(problem: Problem, x: Point, rank: int) -> Point:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.geometry.base import Point
 from rankfold.geometry.full_rank import FullRank
-from rankfold.linalg import gram, svd_of_product
+from rankfold.linalg import asarray_like, gram, svd_of_product
 from rankfold.problem import Problem
 from rankfold.solvers.base import Method, Nested, Report
 from rankfold.solvers.conjugate_gradient import ConjugateGradient
@@ -73,7 +73,7 @@ class Ridged(Cost):
         return float(xp.sum(xp.linalg.diagonal(gram(A, B)) * self._like(A)))
 
     def _like(self, A: Array) -> Array:
-        return array_namespace(A).asarray(self.weights, dtype=A.dtype)
+        return asarray_like(self.weights, A)
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return the start of the cost without the ridge."""
@@ -201,11 +201,12 @@ class ReweightedContinuation:
         x = here.geometry.from_svd(U, s, V)
         weights = None
         if threshold > 0:
-            weights = threshold / (1 + np.asarray(s) / (scale * threshold))
+            weights = threshold / (1 + np.array([float(value) for value in s]) / (scale * threshold))
             inner = self.solver.init(replace(here, cost=Ridged(problem.cost, weights)), x)
             note = f"rank {rank}, ridge {threshold:.2g}"
         else:
-            inner = replace(self.finish, initial_radius=_RADIUS * float(np.linalg.norm(s))).init(here, x)
+            radius = _RADIUS * float(array_namespace(s).linalg.vector_norm(s))
+            inner = replace(self.finish, initial_radius=radius).init(here, x)
             note = f"rank {rank}, no ridge"
         misfit = problem.cost.value(U * s, V)
         return ReweightedState(
