@@ -59,11 +59,15 @@ def test_every_kernel_adds_up_the_stripes(striped, weighted):
     assert_allclose(cost.start(3)[1], plain.start(3)[1], rtol=1e-10)
 
 
+@pytest.mark.parametrize("looks", [0, 60_000], ids=["impatient", "patient"])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_the_same_bits_for_any_number_of_threads(striped, threads, monkeypatch):
+def test_the_same_bits_for_any_number_of_threads(striped, threads, looks, monkeypatch):
+    """Also if threads leave, rather than wait for each other at the end of a stripe."""
     from rankfold.kernels import pool
 
     monkeypatch.setattr(pool, "SERIAL_WORK", 0)
+    monkeypatch.setattr(pool, "MIN_LOOKS", looks)
+    monkeypatch.setattr(pool, "LOOKS", 0.0)
     L, R = (np.random.default_rng(1).standard_normal((d, 3)) for d in DATA.shape)
     cost = striped()
     truth = cost.evaluate(L, R)

@@ -1,8 +1,10 @@
-"""A second process finds every kernel on disk."""
+"""A second process finds every kernel on disk, unless something that it calls has changed."""
 
 import os
 import subprocess
 import sys
+
+from rankfold.kernels import compiling, sweeps
 
 SCRIPT = """
 import numpy as np
@@ -39,3 +41,8 @@ def test_kernels_are_cached_between_processes(tmp_path):
     ]
     assert misses[0] > 0
     assert misses[1] == 0
+
+
+def test_the_name_on_disk_changes_with_what_kernels_call():
+    kernel = sweeps.value(3, 0, False)
+    assert compiling.SOURCES in kernel._cache._cache_file._index_path

@@ -1,6 +1,7 @@
-"""How threads share out chunks of work: by two numbers that they all may change, each in one step.
+"""How threads share out chunks of work: by numbers that they all may change, each in one step.
 
-`progress[0]` counts the chunks taken, `progress[1]` those that are done (see `rankfold.kernels.pool`).
+`progress` is (chunks taken, chunks done, looks at that by threads that waited, how many looks are too many,
+whether a thread has left because of that); see `rankfold.kernels.pool`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, register_jitable
 
 I64 = ir.IntType(64)
+TAKEN, DONE, LOOKS, PATIENCE, LEFT = range(5)
 
 
 def _place(context: Any, builder: Any, signature: Any, args: Any, k: int) -> Any:
@@ -22,34 +24,50 @@ def _place(context: Any, builder: Any, signature: Any, args: Any, k: int) -> Any
     return builder.gep(array.data, [I64(k)])
 
 
+@intrinsic(prefer_literal=True)
+def _add(typing: Any, progress: Any, k: Any, amount: Any) -> Any:
+    """Add to progress[k], and return what it was."""
+    at = k.literal_value
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.atomic_rmw("add", _place(context, builder, signature, args, at), args[2], "seq_cst")
+
+    return types.int64(progress, k, types.int64), codegen
+
+
+@intrinsic(prefer_literal=True)
+def _look(typing: Any, progress: Any, k: Any) -> Any:
+    """Return progress[k] as it is now."""
+    at = k.literal_value
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load_atomic(_place(context, builder, signature, args, at), "seq_cst", 8)
+
+    return types.int64(progress, k), codegen
+
+
 @intrinsic
-def take_next(typing: Any, progress: Any) -> Any:
+def _take(typing: Any, progress: Any, k: Any) -> Any:
+    """Take chunk k, if so many are taken still; return whether."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place = _place(context, builder, signature, args, 0)
+        outcome = builder.cmpxchg(place, args[1], builder.add(args[1], I64(1)), "seq_cst")
+        return builder.extract_value(outcome, 1)
+
+    return types.boolean(progress, types.int64), codegen
+
+
+@register_jitable
+def take_next(progress: Any) -> Any:
     """Return how many chunks were taken before, and take one more."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.atomic_rmw("add", _place(context, builder, signature, args, 0), I64(1), "seq_cst")
-
-    return types.int64(progress), codegen
+    return _add(progress, TAKEN, 1)
 
 
-@intrinsic
-def finish(typing: Any, progress: Any) -> Any:
+@register_jitable
+def finish(progress: Any) -> None:
     """Tell the others that one more chunk is done."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.atomic_rmw("add", _place(context, builder, signature, args, 1), I64(1), "seq_cst")
-
-    return types.int64(progress), codegen
-
-
-@intrinsic
-def _done(typing: Any, progress: Any) -> Any:
-    """Return how many chunks are done."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load_atomic(_place(context, builder, signature, args, 1), "seq_cst", 8)
-
-    return types.int64(progress), codegen
+    _add(progress, DONE, 1)
 
 
 @register_jitable
@@ -57,11 +75,24 @@ def next_chunk(progress: Any, bounds: Any) -> Any:
     """Return (stripe, chunk) to work on, once all stripes before are done; a stripe too many at the end.
 
     Stripes add to the same lines, so each waits for those before it: in the kernel, for the others are at
-    their last chunks by then, and waking a thread would take longer than these.
+    their last chunks by then, and waking a thread would take longer than these. Long waits mean that threads
+    are more than processors, and who is waited for has none: then this one makes room, and leaves.
     """
-    chunks = bounds.shape[1] - 1
-    k = take_next(progress)
-    stripe = k // chunks
-    while stripe < bounds.shape[0] and _done(progress) < stripe * chunks:
-        pass
-    return np.uint64(stripe), np.uint64(k - stripe * chunks)
+    stripes, chunks = bounds.shape[0], bounds.shape[1] - 1
+    looks = 0
+    while True:
+        k = _look(progress, TAKEN)
+        stripe = k // chunks
+        if stripe >= stripes:
+            break
+        if _look(progress, DONE) >= stripe * chunks:
+            if _take(progress, k):
+                if looks:
+                    _add(progress, LOOKS, looks)
+                return np.uint64(stripe), np.uint64(k - stripe * chunks)
+        else:
+            looks += 1
+            if looks + _look(progress, LOOKS) > progress[PATIENCE]:
+                progress[LEFT] = 1
+                break
+    return np.uint64(stripes), np.uint64(0)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from rankfold.kernels.compiling import compiled
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@compiled
 def fill(X, known, L, psi, precision, covariance):  # type: ignore[no-untyped-def]
     """Overwrite the holes of the rows of X, which are 0, by their conditional means.
 

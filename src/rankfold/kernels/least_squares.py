@@ -12,9 +12,9 @@ import functools
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from rankfold.kernels.chunks import take_next
+from rankfold.kernels.compiling import compiled
 from rankfold.kernels.registers import axpy, load, multiply_add, prefetch, store, total, zero
 
 ONE = np.uint64(1)
@@ -26,10 +26,6 @@ SINGULAR = 1e-14
 def _numbers(weighted: bool) -> np.uint64:
     """Numbers that come with an entry: its value, and its weight."""
     return np.uint64(2 if weighted else 1)
-
-
-def _compile(kernel: Any) -> Any:
-    return njit(kernel, nogil=True, error_model="numpy", cache=True)
 
 
 @functools.cache
@@ -58,7 +54,7 @@ def normal_equations(rank: int, weighted: bool) -> Any:
                         store(Q, i * r + k, axpy((w - shift) * B[j, k], b, load(Q, i * r + k, rank)))
                 store(q, i, right)
 
-    return _compile(kernel)
+    return compiled(kernel)
 
 
 def _factorise(progress, bounds, Q, ridge):  # type: ignore[no-untyped-def]
@@ -101,7 +97,7 @@ def _substitute(progress, bounds, C, x):  # type: ignore[no-untyped-def]
                 x[i, k] /= C[i, k, k]
 
 
-factorise, substitute = _compile(_factorise), _compile(_substitute)
+factorise, substitute = compiled(_factorise), compiled(_substitute)
 
 
 @functools.cache
@@ -131,7 +127,7 @@ def gradient(rank: int, weighted: bool) -> Any:
                 store(out, i, sum_)
             sums[c, 0], sums[c, 1] = errors, squares
 
-    return _compile(kernel)
+    return compiled(kernel)
 
 
 @functools.cache
@@ -165,4 +161,4 @@ def derivative(rank: int, weighted: bool) -> Any:
                     sum_ = axpy(e, db, axpy((w - shift) * change, b, sum_))
                 store(out, i, sum_)
 
-    return _compile(kernel)
+    return compiled(kernel)

@@ -21,6 +21,10 @@ MAX_HELPERS = 256
 # Waking a helper costs about 40 µs: the time of this many multiply-adds over gathered rows.
 SERIAL_WORK = 60_000
 
+# How long threads may wait for each other (`chunks.next_chunk`): a tenth of the time that the work takes, and
+# a millisecond at least, in looks of about 15 ns.
+LOOKS, MIN_LOOKS = 0.1 * 0.2 / 15, 60_000
+
 _lock = threading.Lock()
 _executor: ThreadPoolExecutor | None = None
 
@@ -68,7 +72,8 @@ def run(kernel: Callable[..., None], chunks: int, work: float, *passes: tuple[An
 
     `chunks` is what each pass has at most, `work` what all have together in multiply-adds.
     """
-    counted = [(np.zeros(2, np.int64), *arguments) for arguments in passes]
+    patience = max(MIN_LOOKS, int(work * LOOKS))
+    counted = [(np.array([0, 0, 0, patience, 0]), *arguments) for arguments in passes]
     helpers = min(threads(), chunks) - 1 if work > SERIAL_WORK else 0
     futures: list[Future[None]] = []
     try:
@@ -79,6 +84,8 @@ def run(kernel: Callable[..., None], chunks: int, work: float, *passes: tuple[An
         for future in futures:
             if not future.cancel():
                 future.result()
+    if any(progress[-1] for progress, *_ in counted):
+        _work(kernel, counted)  # what is left undone by those who made room for others
 
 
 def _work(kernel: Callable[..., None], passes: list[tuple[Any, ...]]) -> None:

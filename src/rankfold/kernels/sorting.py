@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from rankfold.kernels.chunks import take_next
+from rankfold.kernels.compiling import compiled
 from rankfold.kernels.pool import run
 
 BUCKETS = 512
@@ -26,7 +26,7 @@ ROUNDS, ROUND_ENTRIES = 4, 1 << 18  # at most so many rounds, of at least so man
 UInts = NDArray[np.unsignedinteger[Any]]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _count(progress, edges, keys, shift, counts):  # type: ignore[no-untyped-def]
     while True:
         c = take_next(progress)
@@ -36,7 +36,7 @@ def _count(progress, edges, keys, shift, counts):  # type: ignore[no-untyped-def
             counts[c, np.uint64(keys[p]) >> shift] += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _split(progress, edges, keys, others, data, shift, heads, buckets, base, keys_out, others_out, data_out):  # type: ignore[no-untyped-def]
     while True:
         c = take_next(progress)
@@ -54,7 +54,7 @@ def _split(progress, edges, keys, others, data, shift, heads, buckets, base, key
             data_out[q] = data[p]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _sort_buckets(progress, starts, buckets, keys, others, data, shift, indptr, others_out, data_out):  # type: ignore[no-untyped-def]
     width = 1 << np.int64(shift)
     head = np.empty(width, np.uint64)
@@ -119,7 +119,7 @@ def _rounds(starts: NDArray[np.uint64]) -> list[NDArray[np.uint64]]:
     return [ends[k : k + 2].copy() for k in range(ends.size - 1)]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _find_ties(progress, bounds, indptr, indices, first):  # type: ignore[no-untyped-def]
     while True:
         c = take_next(progress)

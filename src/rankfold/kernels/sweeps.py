@@ -20,11 +20,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload, register_jitable
 
 from rankfold.kernels import formulas
 from rankfold.kernels.chunks import finish, next_chunk
+from rankfold.kernels.compiling import compiled
 from rankfold.kernels.registers import axpy, load, multiply_add, prefetch, store, total, zero
 
 Kernel = Callable[..., None]
@@ -82,7 +83,7 @@ def _places(rank: int, terms: int) -> tuple[np.uint64, np.uint64, int]:
 
 def _compile(kernel: Kernel, loss: Any = formulas.SQUARE) -> Any:
     # A user's loss is a different object in each process: its kernels could never be found in the cache.
-    return njit(kernel, nogil=True, error_model="numpy", cache=isinstance(loss, int))
+    return compiled(kernel, cache=isinstance(loss, int))
 
 
 @functools.cache
