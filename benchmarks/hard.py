@@ -4,12 +4,12 @@
 
 Every instance samples at least r entries per row and column. A success is a relative error of the whole W
 within the row's bound (and, where the row says so, f ≤ 1e-20 · f(0)). Each row with a reference runs it in
-turn, seed by seed, and gives the median ratio; times exclude the start point. A run ends after 100 CPU
-seconds, solved or not. `--others` adds other ways (`benchmarks.alternatives`) on the rows they are for, five
-seeds: cmfrec (the `bench` extra), GNMR by its authors' code (github.com/pizilber/GNMR, whose folder "Matrix
-completion/Python" is to be on PYTHONPATH), several starts, and an overparameterised one. Runs are kept in
-docs/figures/hard.csv, and those found there are not repeated: delete it to begin anew. Prints the tables of
-docs/hard-instances.md.
+turn, seed by seed, and gives the median ratio; times exclude the start point. A run of ours ends after 100
+CPU seconds, solved or not. `--others` adds other ways (`benchmarks.alternatives`) on the rows they are for,
+five seeds: cmfrec (the `bench` extra), GNMR by its authors' code (github.com/pizilber/GNMR, whose folder
+"Matrix completion/Python" is to be on PYTHONPATH), several starts, and an overparameterised one. Runs are
+kept in docs/figures/hard.csv, and those found there are not repeated: delete it to begin anew. Prints the
+tables of docs/hard-instances.md.
 """
 
 from __future__ import annotations

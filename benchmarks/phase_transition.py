@@ -4,7 +4,8 @@
 
 For `auto`, the paper's trust region (UBVᵀ) and LRGeom (embedded, conjugate gradients with the linearised
 step). Success: a relative error of the whole W of at most 1e-6; at least r entries per row and column;
-every run may evaluate as many gradients and Hessian products, so that the figure does not depend on the
+every run may take as many gradients and Hessian products (where the rank grows, a pair of products with the
+gradient counts as one), so that the figure does not depend on the
 machine. Writes docs/figures/phase_transition.csv and .png; cells found there are not run again.
 """
 

@@ -64,6 +64,24 @@ def test_a_kept_model_predicts_the_same(tmp_path, samples):
     assert "line 2: feature 2 is empty" in fails("predict", model, "-", stdin="a,b,c\n1,,2\n")
 
 
+def test_options_of_pair_models_are_refused_for_a_regression(tmp_path, samples):
+    model = tmp_path / "model.rankfold"
+    told = run("regress", samples, *TARGETS, *TARGETS, "--rank", "1", "--model", model, "--json").stdout
+    assert json.loads(told)["targets"] == list(TARGETS[1::2])  # a target named twice is one
+    for words in (["--strict"], ["--no-header"], ["--row", "user"]):
+        assert "models of pairs" in fails("predict", model, samples, *words)
+    table = _with_first_value(samples, tmp_path, "-999")
+    assert "is empty" in fails("predict", model, table, "--missing", "-999")
+
+
+def _with_first_value(samples, folder, value):
+    lines = samples.read_text().splitlines()
+    lines[1] = ",".join([value, *lines[1].split(",")[1:]])
+    path = folder / "changed.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
 def test_a_model_without_names_takes_columns_in_order(tmp_path):
     X = np.random.default_rng(0).standard_normal((30, 2))
     rf.save(rf.ReducedRankRegression(1).fit(X, X @ [[2.0], [3.0]]), tmp_path / "model")

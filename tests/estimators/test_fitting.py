@@ -1,7 +1,9 @@
 import pytest
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import rankfold as rf
+from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import fit_problem, problem_of
 
 
@@ -44,3 +46,8 @@ def test_an_error_of_the_cost_is_raised():
     cost = rf.Custom(broken, (4, 3))
     with pytest.raises(FloatingPointError, match="the cost broke"):
         fit_problem(problem_of(cost, 1), x0=rf.FullRank((4, 3), 1).random_point(0), max_iterations=3)
+
+
+def test_fingerprints_of_sparse_tables_know_their_shape():
+    tables = [sparse.csr_array(([1.0], ([0], [0])), shape=(1, columns)) for columns in (3, 7)]
+    assert len({fingerprint(table) for table in tables}) == 2

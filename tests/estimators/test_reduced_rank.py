@@ -239,3 +239,10 @@ def test_wrong_data_are_named():
     Y[:, 3] = np.nan
     with pytest.raises(ValueError, match=r"y\[:, 3\] has no known value .*: leave this response out"):
         Model().fit(X, Y)
+
+
+def test_responses_of_which_only_some_have_names():
+    pd = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    model = rf.ReducedRankRegression(rank=1).fit(X, pd.DataFrame(X[:, :2], columns=["a", 1]))
+    assert model.target_names_ is None

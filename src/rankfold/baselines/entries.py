@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.costs import Completion
-from rankfold.costs.observed import Observed, Side, sweep
-from rankfold.costs.start import SparseMatrix
+from rankfold.costs.observed import Observed, Side
+from rankfold.costs.start import SparseMatrix, slopes
 from rankfold.problem import Problem
 
 Floats = NDArray[np.float64]
@@ -35,7 +35,7 @@ def run_lines(kernel: Any, side: Side, width: int, *arguments: Any) -> None:
     """Run a kernel over the entries of the lines of `side`, `width` multiply-adds each."""
     from rankfold.kernels.pool import run
 
-    run(kernel, side.chunks[1], side.indices.size * width, (*side.stripe(0)[1:], *arguments))
+    run(kernel, side.chunks[1], side.indices.size * width, (*side.stripe(0), *arguments))
 
 
 def residual(observed: Observed, L: Floats, R: Floats) -> SparseMatrix:
@@ -49,12 +49,7 @@ def residual(observed: Observed, L: Floats, R: Floats) -> SparseMatrix:
     >>> residual(observed, np.ones((2, 1)), np.ones((2, 1))).values[0].tolist()
     [0.0, -4.0]
     """
-    from rankfold.kernels import formulas, sweeps
+    from rankfold.kernels import formulas
 
     L, R = np.ascontiguousarray(L, np.float64), np.ascontiguousarray(R, np.float64)
-    kernel = sweeps.slopes(L.shape[1], formulas.SQUARE, weighted=False)
-    by_row, by_column = np.empty(observed.size), np.empty(observed.size)
-    half = 0.0, 0.5  # the slope of the square is twice the residual
-    passes = (observed.by_row, (L, R, *half, by_row)), (observed.by_column, (R, L, *half, by_column))
-    sweep(kernel, 2 * observed.size * L.shape[1], *passes)
-    return SparseMatrix(observed, (by_row, by_column))
+    return slopes(observed, L, R, formulas.SQUARE, 0.0, 0.5)  # the slope of the square is twice the residual

@@ -27,8 +27,8 @@ from rankfold.report.content import SAMPLE
 Floats = NDArray[np.float64]
 Entries = tuple[NDArray[np.integer], NDArray[np.integer], Floats]
 _NO_MODEL = (
-    "interrupted before there was a model: rank and regularization are chosen first, unless both are given "
-    "(--rank N --regularization X)"
+    "interrupted before there was a model: it is kept from the last fit only, after rank and regularization "
+    "are chosen, unless both are given (--rank N --regularization X)"
 )
 
 

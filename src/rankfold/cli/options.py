@@ -24,6 +24,9 @@ RowColumn = Annotated[
 ]
 ColColumn = Annotated[str, typer.Option("--col", help="Column with the column label.")]
 ModelFile = Annotated[Path, typer.Argument(help="A file that `complete -o` or `regress --model` wrote.")]
+Missing = Annotated[
+    list[str] | None, typer.Option(help="What stands for no value; may repeat. By default empty, NA, nan, ?.")
+]
 
 
 def column_of(text: str) -> str | int:

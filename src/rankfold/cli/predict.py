@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from rankfold.cli.console import check_writable, fail, note, print_json, print_table
-from rankfold.cli.options import ColColumn, Delimiter, Header, Json, ModelFile, RowColumn, column_of
+from rankfold.cli.options import ColColumn, Delimiter, Header, Json, Missing, ModelFile, RowColumn, column_of
 
 if TYPE_CHECKING:
     from rankfold.data.pairs import PairBatch
@@ -31,6 +31,7 @@ def predict(
     col: ColColumn = "1",
     delimiter: Delimiter = None,
     header: Header = None,
+    missing: Missing = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse rows and columns that the model does not know.")
     ] = False,
@@ -58,8 +59,15 @@ def predict(
     check_writable(output)
     fitted = rf.load(model)
     if isinstance(fitted, rf.ReducedRankRegression):
-        _write(output, iter(predicted_rows(fitted, pairs, delimiter).to_batches()), json)
+        if strict or header is not None or (row, col) != ("0", "1"):
+            raise ValueError(
+                f"{model} predicts rows of a table: --strict, --row, --col, --header and --no-header are for "
+                "models of pairs"
+            )
+        _write(output, iter(predicted_rows(fitted, pairs, delimiter, missing).to_batches()), json)
         return
+    if missing:
+        raise ValueError(f"{model} predicts pairs: --missing is for models of `rankfold regress`")
     fitted = as_completion(fitted, model)
     rows, cols = (
         Side(size, labels)

@@ -9,12 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from rankfold.cli.console import check_writable, note, print_json
-from rankfold.cli.options import Delimiter, Json, Seed, number_or_auto
+from rankfold.cli.options import Delimiter, Json, Missing, Seed, number_or_auto
 
 Table = Annotated[str, typer.Argument(help="CSV, TSV or Parquet with a header; - for standard input.")]
-Missing = Annotated[
-    list[str] | None, typer.Option(help="What stands for no value; may repeat. By default empty, NA, nan, ?.")
-]
 
 
 def impute(
@@ -100,8 +97,9 @@ def regress(
     for path in (model, coefficients, output if predict else None):
         check_writable(path)
     data = read_table(table, delimiter, missing or MISSING)
+    target = list(dict.fromkeys(target))
     others = [name for name in data.column_names if name not in target and is_numeric(data[name])]
-    names = feature or others
+    names = list(dict.fromkeys(feature or others))
     fitted, score = _regression(
         _features(data, names, table),
         pa.table(dict(zip(target, numbers(data, target, table).T, strict=True))),
@@ -136,7 +134,7 @@ def predicted_rows(
     features = list(getattr(model, "feature_names_in_", data.column_names))
     guesses = model.predict(_features(data, features, file))
     columns = np.reshape(guesses, (data.num_rows, -1)).T
-    names = model.target_names_
+    names = getattr(model, "target_names_", None)
     names = [f"y{k + 1}" for k in range(len(columns))] if names is None else names.tolist()
     return pa.table(dict(zip(names, columns, strict=True)))
 

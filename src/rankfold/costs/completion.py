@@ -191,21 +191,12 @@ class Completion(Cost):
 
     def gradient_matrix(self, L: Array, R: Array) -> SparseMatrix:
         """Return S = ∇f(L Rᵀ), whose entries outside Ω are zero."""
-        from rankfold.costs.start import SparseMatrix
-        from rankfold.kernels import sweeps
+        from rankfold.costs.start import slopes
 
         if not L.shape[1]:  # W = 0
             L, R = (np.zeros((d, 1), self.observed.dtype) for d in self.shape)
         A, B = self._factors((L,), (R,))
-        rows, columns, size = self.observed.by_row, self.observed.by_column, self.observed.size
-        kernel = sweeps.slopes(A.shape[1], self.loss.kernel_key, self.observed.weighted)
-        constants = self.loss.parameter, 1 / size
-        by_row, by_column = (np.empty(size, A.dtype) for _ in range(2))
-        sweep(
-            kernel, 2 * size * A.shape[1],
-            (rows, (A, B, *constants, by_row)), (columns, (B, A, *constants, by_column)),
-        )  # fmt: skip
-        return SparseMatrix(self.observed, (by_row, by_column))
+        return slopes(self.observed, A, B, self.loss.kernel_key, self.loss.parameter, 1 / self.observed.size)
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
         """Coefficients, constant first, of t ↦ f((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ), for up to three of each.

@@ -90,7 +90,7 @@ class Custom(Cost):
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ; checks that f is a function of L Rᵀ."""
-        self._example = L[:1, :1]
+        self._example = asarray_like(np.zeros((1, 1)), L)
         value, f_L, f_R = self._partials(L, R)
         if tuple(f_L.shape) != tuple(L.shape) or tuple(f_R.shape) != tuple(R.shape):
             raise ValueError(

@@ -60,9 +60,9 @@ class Side:
         return self.bounds, self.indptr, self.indices, self.data.reshape(-1)
 
     def stripe(self, s: int) -> tuple[Any, ...]:
-        """Stripe s as kernels take it, data flat."""
+        """(bounds, indptr, indices, data) of stripe s, data flat."""
         indptr = self.indptr[s * self.lines : (s + 1) * self.lines + 1]
-        return np.uint64(s), self.bounds[s], indptr, self.indices, self.data.reshape(-1)
+        return self.bounds[s], indptr, self.indices, self.data.reshape(-1)
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -284,7 +284,7 @@ def _check_duplicates(observed: Observed, rows: Any, cols: Any, duplicates: Dupl
     if duplicates not in ("error", "keep"):
         raise ValueError(f"duplicates must be 'error' or 'keep'; got {duplicates!r}")
     side = observed.by_row
-    ties = (first_tie(*side.stripe(s)[1:4]) for s in range(side.stripes))
+    ties = (first_tie(*side.stripe(s)[:3]) for s in range(side.stripes))
     tie = next((tie for tie in ties if tie >= 0), None)
     if tie is None:
         return

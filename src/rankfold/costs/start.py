@@ -70,6 +70,22 @@ class SparseMatrix:
         return _product(self.observed.by_column, self.values[1], X)
 
 
+def slopes(
+    observed: Observed, L: Floats, R: Floats, loss: Any, parameter: float, scale: float
+) -> SparseMatrix:
+    """Return `scale` times the (weighted) first derivatives of the loss at L Rᵀ, on Ω."""
+    from rankfold.kernels import sweeps
+
+    kernel = sweeps.slopes(L.shape[1], loss, observed.weighted)
+    by_row, by_column = np.empty(observed.size, L.dtype), np.empty(observed.size, L.dtype)
+    passes = (
+        (observed.by_row, (L, R, parameter, scale, by_row)),
+        (observed.by_column, (R, L, parameter, scale, by_column)),
+    )
+    sweep(kernel, 2 * observed.size * L.shape[1], *passes)
+    return SparseMatrix(observed, (by_row, by_column))
+
+
 @dataclass(frozen=True, eq=False)
 class Indicator:
     """Ones at the positions of Ω, zero elsewhere."""

@@ -26,6 +26,7 @@ from rankfold.estimators.fitting import Geometries, all_or_nothing, fit_problem,
 from rankfold.estimators.offsets import copied
 from rankfold.estimators.pattern import Pattern
 from rankfold.estimators.regularization import MAX_ENTRIES, Factors, Penalised, choose_weight, sample_lines
+from rankfold.estimators.tensors import TensorScore
 from rankfold.identifiability import shortages
 from rankfold.problem import Problem
 from rankfold.rank import RankPath, choose_rank
@@ -40,7 +41,7 @@ _WINDOW, _PLAIN_WINDOW = 3, 25
 _EXACT = 1e-20  # of the value at W = 0: data that a matrix of this rank fits exactly
 
 
-class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
+class MatrixCompletion(CompletedMatrix, TensorScore, RegressorMixin, BaseEstimator):
     """Predict the entries of a matrix from those that are known, by a matrix of low rank.
 
     Entry (i, j) is predicted by mean + b_i + c_j + L_i·R_j, with offsets b and c of rows and columns.

@@ -24,7 +24,8 @@ def fingerprint(*arrays: Any) -> str:
             digest.update(b"none")
             continue
         if sparse.issparse(array):
-            digest.update(fingerprint(array.data, array.indices, array.indptr).encode())
+            parts = array.data, array.indices, array.indptr, np.array(array.shape, np.int64)
+            digest.update(fingerprint(*parts).encode())
             continue
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")

@@ -76,7 +76,7 @@ def subtract(cost: Completion, biases: Biases) -> None:
     observed, (mean, rows, cols) = cost.observed, biases
     for side, own, other in ((observed.by_row, rows, cols), (observed.by_column, cols, rows)):
         for s in range(side.stripes):
-            _, bounds, indptr, indices, _ = side.stripe(s)
+            bounds, indptr, indices, _ = side.stripe(s)
             for first, last in pairwise(bounds.tolist()):  # a chunk at a time, for memory's sake
                 starts = indptr[first : last + 1].view(np.int64)
                 entries = slice(int(starts[0]), int(starts[-1]))

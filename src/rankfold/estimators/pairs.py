@@ -17,7 +17,7 @@ from rankfold.costs.pairs import Pairs, checked_pairs
 from rankfold.costs.regularisers import Frobenius
 from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import Geometries, all_or_nothing, fit_problem, problem_of, warm_point
-from rankfold.estimators.tensors import like_given, without_tensors
+from rankfold.estimators.tensors import TensorScore, like_given, without_tensors
 from rankfold.stopping import RelativeChange
 
 Floats = NDArray[Any]
@@ -120,7 +120,7 @@ class _PairModel(BaseEstimator):
         return [Features(part, part.shape[1]) for part in parts], None
 
 
-class PairRegressor(RegressorMixin, _PairModel):
+class PairRegressor(TensorScore, RegressorMixin, _PairModel):
     """Predict a number for a pair of things from the features of both: xᵀWz + xᵀa + zᵀb + c, W of low rank.
 
     Without tables, a row of X holds the features of both things: first those of the left one, `n_left` of
@@ -182,7 +182,7 @@ class PairRegressor(RegressorMixin, _PairModel):
         return like_given(X, self._scores(X))
 
 
-class PairClassifier(ClassifierMixin, _PairModel):
+class PairClassifier(TensorScore, ClassifierMixin, _PairModel):
     """Predict which of two classes a pair is of, by logistic regression on xᵀWz + xᵀa + zᵀb + c.
 
     Pairs are given as to `PairRegressor`: as columns of features, or as row numbers of the tables `left` and

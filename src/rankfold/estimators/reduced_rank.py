@@ -21,7 +21,7 @@ from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import Geometries, all_or_nothing
 from rankfold.estimators.observations import Fit, Observations, fits
 from rankfold.estimators.selection import CRITERIA, SelectionPath, degrees_of_freedom, information
-from rankfold.estimators.tensors import like_given, without_tensors
+from rankfold.estimators.tensors import TensorScore, like_given, without_tensors
 
 Floats = NDArray[Any]
 # In units of the mean squared singular value of the predictors.
@@ -29,7 +29,7 @@ RIDGES = np.logspace(-3, 3, 13)
 _NUMBER = int, float, np.number
 
 
-class ReducedRankRegression(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Linear regression of several responses with a coefficient matrix of low rank, and ridge.
 
     Minimises Σ w_i (y_ij - b_j - x_i·B_j)² over the known responses, plus ridge ‖B‖², over all B of at most
@@ -131,7 +131,7 @@ class ReducedRankRegression(MultiOutputMixin, RegressorMixin, BaseEstimator):
             Weight of each sample, 1 if not given.
         """
         X, y, sample_weight = without_tensors(X, y, sample_weight)
-        self.target_names_ = _get_feature_names(y)
+        self.target_names_ = _names(y)
         X = validate_data(self, X, dtype=np.float64)
         if y is None:
             raise ValueError("this estimator requires y to be passed, but the target y is None")
@@ -225,3 +225,11 @@ def _checked(rank: Any, ridge: Any) -> tuple[Any, Any]:
     ):
         raise ValueError(f"ridge must be a finite number of at least 0, or 'auto', not {ridge!r}")
     return rank, ridge
+
+
+def _names(Y: Any) -> Any:
+    """The names of a table's columns, if all of them are strings."""
+    try:
+        return _get_feature_names(Y)
+    except TypeError:  # some are
+        return None

@@ -276,7 +276,7 @@ def _entries_of(side: Side, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64
     """Return the entries of some lines: their places in the side, and which of the lines each belongs to."""
     lines, entries = [], []
     for s in range(side.stripes):
-        starts = side.stripe(s)[2].view(np.int64)
+        starts = side.stripe(s)[1].view(np.int64)
         sizes = starts[chosen + 1] - starts[chosen]
         lines.append(np.repeat(np.arange(len(chosen)), sizes))
         entries.append(np.arange(sizes.sum()) + np.repeat(starts[chosen] - np.cumsum(sizes) + sizes, sizes))

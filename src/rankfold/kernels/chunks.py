@@ -51,7 +51,7 @@ def _take(typing: Any, progress: Any, k: Any) -> Any:
     """Take chunk k, if so many are taken still; return whether."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        place = _place(context, builder, signature, args, 0)
+        place = _place(context, builder, signature, args, TAKEN)
         outcome = builder.cmpxchg(place, args[1], builder.add(args[1], I64(1)), "seq_cst")
         return builder.extract_value(outcome, 1)
 

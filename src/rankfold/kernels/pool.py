@@ -1,9 +1,10 @@
 """Threads for the kernels: our own small pool, because numba's threading layers are not safe everywhere.
 
 numba's `omp` layer aborts in a process forked after first use and its `workqueue` layer aborts when two
-Python threads enter it. Here every kernel is serial code without the GIL that takes chunks of work from a
-shared counter until none is left. The caller works too, so it never waits for a thread that has not started.
-Chunks are fixed by the data alone, so results have the same bits for any number of threads.
+Python threads enter it. Here every kernel is serial code without the GIL that takes chunks of work until
+none is left, or until waiting for the others takes too long (`chunks`). The caller works too, so it never
+waits for a thread that has not started. Chunks are fixed by the data alone, so results have the same bits
+for any number of threads.
 """
 
 from __future__ import annotations
@@ -70,10 +71,10 @@ if hasattr(os, "register_at_fork"):
 def run(kernel: Callable[..., None], chunks: int, work: float, *passes: tuple[Any, ...]) -> None:
     """Call `kernel(progress, *arguments)` for the arguments of each pass, on as many threads as are worth it.
 
-    `chunks` is what each pass has at most, `work` what all have together in multiply-adds.
+    `chunks` is what each stripe of a pass has at most, `work` what all have together in multiply-adds.
     """
     patience = max(MIN_LOOKS, int(work * LOOKS))
-    counted = [(np.array([0, 0, 0, patience, 0]), *arguments) for arguments in passes]
+    counted = [(np.array([0, 0, 0, patience, 0], np.int64), *arguments) for arguments in passes]
     helpers = min(threads(), chunks) - 1 if work > SERIAL_WORK else 0
     futures: list[Future[None]] = []
     try:

@@ -1,4 +1,4 @@
-"""The passes over the observed set: value, gradient, derivative along a direction, line polynomial, product.
+"""The passes over the observed set: value, gradient, its entries, derivative, line polynomial, product.
 
 A pass over rows takes entry after entry of a row i: gather B_j (of B = R), combine it with A_i (of A = L),
 accumulate. The pass over columns is the same code with the roles exchanged; it recomputes residuals, which is

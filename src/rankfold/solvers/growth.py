@@ -14,10 +14,11 @@ from rankfold.geometry.base import Point
 from rankfold.linalg import asarray_like, eps, gram, svd_of_product, trace
 from rankfold.problem import Problem
 
-# Evaluations of the cost per growth, and random directions on each side beyond those asked for. With 6 a
-# wrong direction came up now and then (4000², r = 10, κ = 1e5, OS = 3), which the solver could not turn; from
-# 10 on the solver takes as many iterations as with exact singular vectors.
-_EVALUATIONS, _EXTRA = 10, 1
+# Products with the gradient on each side per growth, a pair of which counts as a gradient (as it does
+# cost, but for completions), and random directions beyond those asked for. With 6 products a wrong
+# direction came up now and then (4000², r = 10, κ = 1e5, OS = 3), which the solver could not turn; from 10
+# on the solver takes as many iterations as with exact singular vectors.
+_PRODUCTS, _EXTRA = 10, 1
 _HALVINGS = 30
 # A singular value below this multiple of rounding in the largest is noise, whatever the data.
 _COLLAPSED = 100.0
@@ -32,11 +33,11 @@ class Pairs(NamedTuple):
 
 
 def dominant_pairs(cost: Cost, L: Array, R: Array, count: int, seed: int = 0) -> Pairs:
-    """Return about the `count` dominant singular pairs of S = ∇f(L Rᵀ), which is never formed.
+    """Return about the `count` dominant singular pairs of S = ∇f(L Rᵀ), seen through products.
 
     Of S as seen from outside the column and row spaces of W, that is, for a direction inside them is no new
-    one. Two Krylov sequences at once, from random X and random Y, since one evaluation gives a product of
-    each side; then the singular pairs of S Q Qᵀ, with Q a basis of all that X has been.
+    one. Two Krylov sequences at once, from random X and random Y, since an evaluation gives a product of each
+    side; then the singular pairs of S Q Qᵀ, with Q a basis of all that X has been.
     """
     xp = array_namespace(L)
     outside = [_outside(Z) for Z in (L, R)]
@@ -48,7 +49,7 @@ def dominant_pairs(cost: Cost, L: Array, R: Array, count: int, seed: int = 0) ->
     )
     products = cost.gradient_products(L, R)
     Q, SQ = X[:, :0], Y[:, :0]
-    for _ in range(max(1, min(_EVALUATIONS, (min(cost.shape) - L.shape[1]) // width))):
+    for _ in range(max(1, min(_PRODUCTS, (min(cost.shape) - L.shape[1]) // width))):
         S_X, St_Y = products(X, Y)
         S_X, St_Y = outside[0](S_X), outside[1](St_Y)
         Q, SQ = xp.concat([Q, X], axis=1), xp.concat([SQ, S_X], axis=1)
@@ -81,7 +82,7 @@ def grown(problem: Problem, x: Point, count: int = 1, threshold: float = 0.0) ->
     cost, (L, R) = problem.cost, problem.geometry.factors(x)
     xp = array_namespace(L)
     U, s, V = dominant_pairs(cost, L, R, count)
-    problem.counts.gradients += _EVALUATIONS
+    problem.counts.gradients += _PRODUCTS
     if not float(s[0]) > threshold:
         return None
     left, right = xp.concat([L, xp.zeros_like(U)], axis=1), xp.concat([R, V], axis=1)
