@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -95,3 +96,17 @@ def test_errors_name_what_is_wrong():
         rf.PairRegressor(rank=0).fit(pairs, y)
     with pytest.raises(ValueError, match="two classes; it has one class only: a"):
         rf.PairClassifier().fit(pairs, ["a"] * len(pairs))
+
+
+@pytest.mark.parametrize("kind", [rf.PairRegressor, rf.PairClassifier])
+def test_weights_stand_for_repetitions(kind):
+    model = kind(rank=2, regularization=0.01)
+    rng = np.random.default_rng(3)
+    X, weights = rng.standard_normal((60, 6)), rng.integers(0, 4, 60)
+    y = (X[:, 0] * X[:, 3] + 0.3 * rng.standard_normal(60) > 0).astype(int)
+    answer = "predict" if kind is rf.PairRegressor else "decision_function"
+    weighted = getattr(clone(model).fit(X, y, sample_weight=weights), answer)(X)
+    repeated = getattr(clone(model).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights)), answer)(X)
+    plain = getattr(clone(model).fit(X, y), answer)(X)
+    assert_allclose(weighted, repeated, rtol=1e-4, atol=1e-5)
+    assert np.abs(weighted - plain).max() > 0.05

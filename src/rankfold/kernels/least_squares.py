@@ -16,22 +16,17 @@ import numpy as np
 from rankfold.kernels.chunks import take_next
 from rankfold.kernels.compiling import compiled
 from rankfold.kernels.registers import axpy, load, multiply_add, prefetch, store, total, zero
+from rankfold.kernels.sweeps import ONE, numbers
 
-ONE = np.uint64(1)
 AHEAD = np.uint64(12)  # entries between asking for a row and using it
 # A pivot below this part of its diagonal entry is rounding: the line does not determine that unknown.
 SINGULAR = 1e-14
 
 
-def _numbers(weighted: bool) -> np.uint64:
-    """Numbers that come with an entry: its value, and its weight."""
-    return np.uint64(2 if weighted else 1)
-
-
 @functools.cache
 def normal_equations(rank: int, weighted: bool) -> Any:
     """Kernel for Q_i = Σ (w − shift) B_j B_jᵀ and q_i = Σ w y B_j of each line; Q has the shape (d r, r)."""
-    m = _numbers(weighted)
+    m = numbers(weighted)
 
     def kernel(progress, bounds, indptr, indices, data, B, shift, Q, q):  # type: ignore[no-untyped-def]
         last = np.uint64(indices.size - 1)
@@ -103,7 +98,7 @@ factorise, substitute = compiled(_factorise), compiled(_substitute)
 @functools.cache
 def gradient(rank: int, weighted: bool) -> Any:
     """Kernel for Σ (w (a·b − y) − shift a·b) b of each line; by chunk, Σ w (a·b − y)² and Σ (a·b)²."""
-    m = _numbers(weighted)
+    m = numbers(weighted)
 
     def kernel(progress, bounds, indptr, indices, data, A, B, shift, sums, out):  # type: ignore[no-untyped-def]
         last = np.uint64(indices.size - 1)
@@ -133,7 +128,7 @@ def gradient(rank: int, weighted: bool) -> Any:
 @functools.cache
 def derivative(rank: int, weighted: bool) -> Any:
     """Kernel for the change of `gradient` of each line along (dA, dB)."""
-    m = _numbers(weighted)
+    m = numbers(weighted)
 
     def kernel(  # type: ignore[no-untyped-def]
         progress, bounds, indptr, indices, data, A, B, dA, dB, shift, out

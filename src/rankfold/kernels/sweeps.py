@@ -54,7 +54,7 @@ def _ahead(length: int) -> np.uint64:
     return np.uint64(min(20, max(2, 1024 // length)))
 
 
-def _numbers(weighted: bool) -> np.uint64:
+def numbers(weighted: bool) -> np.uint64:
     """Numbers that come with an entry: its value, and its weight."""
     return np.uint64(2 if weighted else 1)
 
@@ -89,7 +89,7 @@ def _compile(kernel: Kernel, loss: Any = formulas.SQUARE) -> Any:
 @functools.cache
 def evaluation(rank: int, loss: Any, weighted: bool) -> Any:
     """Kernel for the sum of the losses, by chunk, and `f_A`, which is `f_L` by rows and `f_R` by columns."""
-    ahead, m = _ahead(rank), _numbers(weighted)
+    ahead, m = _ahead(rank), numbers(weighted)
 
     def kernel(  # type: ignore[no-untyped-def]
         progress, bounds, indptr, indices, data, A, B, parameter, scale, sums, f_A
@@ -124,7 +124,7 @@ def evaluation(rank: int, loss: Any, weighted: bool) -> Any:
 @functools.cache
 def value(rank: int, loss: Any, weighted: bool) -> Any:
     """Kernel for the sum of the losses, by chunk."""
-    ahead, m = _ahead(rank), _numbers(weighted)
+    ahead, m = _ahead(rank), numbers(weighted)
 
     def kernel(  # type: ignore[no-untyped-def]
         progress, bounds, indptr, indices, data, A, B, parameter, sums
@@ -153,7 +153,7 @@ def value(rank: int, loss: Any, weighted: bool) -> Any:
 @functools.cache
 def slopes(rank: int, loss: Any, weighted: bool) -> Any:
     """Kernel for the entries of S = ∇f(W) on Ω, in the order of the side."""
-    ahead, m = _ahead(rank), _numbers(weighted)
+    ahead, m = _ahead(rank), numbers(weighted)
 
     def kernel(  # type: ignore[no-untyped-def]
         progress, bounds, indptr, indices, data, A, B, parameter, scale, out
@@ -180,7 +180,7 @@ def slopes(rank: int, loss: Any, weighted: bool) -> Any:
 @functools.cache
 def derivative(rank: int, loss: Any, weighted: bool) -> Any:
     """Kernel for the change `df_A` of `f_A` along (dA, dB); As is laid_out(A, dA), and Bs likewise."""
-    ahead, m = _ahead(2 * rank), _numbers(weighted)
+    ahead, m = _ahead(2 * rank), numbers(weighted)
     (step, shift, width), apart = _places(rank, 2), rank > _SIDE_BY_SIDE
 
     def kernel(  # type: ignore[no-untyped-def]
@@ -223,7 +223,7 @@ def polynomial(rank: int, terms1: int, terms2: int, weighted: bool) -> Any:
     row is taken; the last column of `sums` counts the entries.
     """
     degree = terms1 + terms2 - 2
-    ahead, m = _ahead(terms2 * rank), _numbers(weighted)
+    ahead, m = _ahead(terms2 * rank), numbers(weighted)
     (step1, shift1, _), (step2, shift2, width) = _places(rank, terms1), _places(rank, terms2)
     apart = rank > _SIDE_BY_SIDE
 
