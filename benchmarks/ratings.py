@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 import rankfold as rf
-from rankfold.estimators.entries import completion_of
-from rankfold.estimators.offsets import fit_biases, predictions
+from rankfold.estimators.completion.entries import completion_of
+from rankfold.estimators.completion.offsets import fit_biases, predictions
 
 DATA = {
     "jester5k": ("ratings.csv.gz", 0.2),

@@ -1,143 +1,40 @@
 """rankfold: optimisation over low-rank matrices.
 
-Names are imported when first used, so that `import rankfold` stays light.
+The public names stand in `__init__.pyi`, once, for type checkers and for this module alike. Each is imported
+when first used, so that `import rankfold` stays light.
 """
 
 from __future__ import annotations
 
+import ast
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:
-    from rankfold import data, stopping
-    from rankfold.checkpoint import Checkpoint, CheckpointError
-    from rankfold.checks import check_geometry, check_gradient, check_hessian, check_retraction
-    from rankfold.costs import (
-        Biased,
-        Combination,
-        Completion,
-        Cost,
-        Custom,
-        Frobenius,
-        Loss,
-        Nuclear,
-        Pairs,
-        Regression,
-        Unobserved,
-    )
-    from rankfold.driver import minimize
-    from rankfold.estimators.completion import MatrixCompletion
-    from rankfold.estimators.imputer import LowRankImputer
-    from rankfold.estimators.pairs import PairClassifier, PairRegressor
-    from rankfold.estimators.reduced_rank import ReducedRankRegression
-    from rankfold.files import ModelFileError, load, save
-    from rankfold.geometry import Embedded, FullRank, Geometry, Polar, SubspaceProjection
-    from rankfold.problem import Problem
-    from rankfold.rank import RankPath, choose_rank
-    from rankfold.result import Progress, Result
-    from rankfold.solvers import (
-        ConjugateGradient,
-        GradientDescent,
-        RankContinuation,
-        ReweightedContinuation,
-        TrustRegion,
-    )
+from rankfold._version import __version__ as __version__
 
-__version__ = "0.1.0"
 
-_HOMES = {
-    "checkpoint": ("Checkpoint", "CheckpointError"),
-    "checks": ("check_geometry", "check_gradient", "check_hessian", "check_retraction"),
-    "costs": (
-        "Biased",
-        "Combination",
-        "Completion",
-        "Cost",
-        "Custom",
-        "Frobenius",
-        "Loss",
-        "Nuclear",
-        "Pairs",
-        "Regression",
-        "Unobserved",
-    ),
-    "driver": ("minimize",),
-    "estimators.completion": ("MatrixCompletion",),
-    "files": ("ModelFileError", "load", "save"),
-    "estimators.imputer": ("LowRankImputer",),
-    "estimators.pairs": ("PairClassifier", "PairRegressor"),
-    "estimators.reduced_rank": ("ReducedRankRegression",),
-    "geometry": ("Embedded", "FullRank", "Geometry", "Polar", "SubspaceProjection"),
-    "problem": ("Problem",),
-    "rank": ("RankPath", "choose_rank"),
-    "result": ("Progress", "Result"),
-    "solvers": (
-        "ConjugateGradient",
-        "GradientDescent",
-        "RankContinuation",
-        "ReweightedContinuation",
-        "TrustRegion",
-    ),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = ("data", "stopping")
+def _public_names() -> dict[str, str]:
+    """Return the module of each name that the stub imports."""
+    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8"))
+    lines = [line for line in stub.body if isinstance(line, ast.ImportFrom)]
+    return {name.name: str(line.module) for line in lines for name in line.names}
 
-__all__ = [
-    "Biased",
-    "Checkpoint",
-    "CheckpointError",
-    "Combination",
-    "Completion",
-    "ConjugateGradient",
-    "Cost",
-    "Custom",
-    "Embedded",
-    "Frobenius",
-    "FullRank",
-    "Geometry",
-    "GradientDescent",
-    "Loss",
-    "LowRankImputer",
-    "MatrixCompletion",
-    "ModelFileError",
-    "Nuclear",
-    "PairClassifier",
-    "PairRegressor",
-    "Pairs",
-    "Polar",
-    "Problem",
-    "Progress",
-    "RankContinuation",
-    "RankPath",
-    "ReducedRankRegression",
-    "Regression",
-    "Result",
-    "ReweightedContinuation",
-    "SubspaceProjection",
-    "TrustRegion",
-    "Unobserved",
-    "check_geometry",
-    "check_gradient",
-    "check_hessian",
-    "check_retraction",
-    "choose_rank",
-    "data",
-    "load",
-    "minimize",
-    "save",
-    "stopping",
-]
+
+_HOMES = _public_names()
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"rankfold.{name}")
-    if name not in _HOME_OF:
+    if name not in _HOMES:
         raise AttributeError(f"module 'rankfold' has no attribute {name!r}")
-    value = getattr(import_module(f"rankfold.{_HOME_OF[name]}"), name)
+    home = _HOMES[name]
+    module = import_module(home)
+    # A name such as `data` is a module, which getattr finds only once it has been imported.
+    value = getattr(module, name, None) or import_module(f"{home}.{name}")
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME_OF, *_MODULES])
+    return [*__all__, "__version__"]

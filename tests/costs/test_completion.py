@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rankfold.costs import Completion, Cost, Loss
-from rankfold.costs.observed import Observed
+from rankfold.entries.observed import Observed
 from rankfold.kernels import reference
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*no observed entry")

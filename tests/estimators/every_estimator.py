@@ -7,7 +7,7 @@ from rating_data import ratings
 from scipy import sparse
 
 import rankfold as rf
-from rankfold.files import ESTIMATORS
+from rankfold.estimators.model_files import ESTIMATORS
 
 
 class Example(NamedTuple):

@@ -64,7 +64,7 @@ def test_an_interrupted_fit_leaves_the_model_of_the_last_one(name, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("rankfold.estimators.fitting.minimize", interrupted)
-    monkeypatch.setattr("rankfold.estimators.imputer.fit", interrupted)
+    monkeypatch.setattr("rankfold.estimators.imputer.low_rank_imputer.fit", interrupted)
     other = pd.DataFrame(shown.X).add_prefix("c").iloc[::2]
     with pytest.raises(KeyboardInterrupt):
         model.fit(other, None if shown.y is None else shown.y[::2])

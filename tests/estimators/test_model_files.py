@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import rankfold as rf
-from rankfold import files
+from rankfold.estimators import model_files as files
 
 PAIRS = [(f"user{i}", 10 * j) for i in range(8) for j in range(6) if (i * j + i) % 3]
 VALUES = [float((7 * i) % 5) for i in range(len(PAIRS))]

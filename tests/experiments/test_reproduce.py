@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from rankfold.cli import app
 from rankfold.experiments.curves import SCALES, Curve, Curves
 from rankfold.experiments.reproduce import FIGURES, reproduce
-from rankfold.trace import Row, Trace
+from rankfold.run.trace import Row, Trace
 
 
 def test_every_figure_leaves_plot_traces_claims_and_a_report(tmp_path):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rankfold.report import DataSummary, Report, charts, render, singular_values, write_report
 from rankfold.report.scale import Scale, tick_text
-from rankfold.trace import Row, Trace
+from rankfold.run.trace import Row, Trace
 
 VOID = {"meta", "link", "br"}
 

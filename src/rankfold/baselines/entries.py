@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.costs import Completion
-from rankfold.costs.observed import Observed, Side
-from rankfold.costs.start import SparseMatrix, slopes
+from rankfold.entries.observed import Observed, Side
+from rankfold.entries.operators import SparseMatrix, slopes
 from rankfold.problem import Problem
 
 Floats = NDArray[np.float64]
@@ -44,7 +44,7 @@ def residual(observed: Observed, L: Floats, R: Floats) -> SparseMatrix:
     Examples
     --------
     >>> import numpy as np
-    >>> from rankfold.costs.observed import Observed
+    >>> from rankfold.entries.observed import Observed
     >>> observed = Observed.from_triples([0, 1], [0, 1], [1.0, 5.0], (2, 2))
     >>> residual(observed, np.ones((2, 1)), np.ones((2, 1))).values[0].tolist()
     [0.0, -4.0]

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.linalg import qr
 
 from rankfold.baselines.entries import Floats, check_geometry, observed_entries, residual
-from rankfold.costs.observed import Observed
-from rankfold.costs.start import SparseMatrix
+from rankfold.entries.observed import Observed
+from rankfold.entries.operators import SparseMatrix
 from rankfold.geometry.full_rank import Factors, FullRank
 from rankfold.problem import Problem
 from rankfold.solvers.base import Report

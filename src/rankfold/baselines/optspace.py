@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.baselines.entries import Floats, check_geometry, observed_entries, run_lines
-from rankfold.costs.observed import Observed, Side
-from rankfold.costs.start import SparseMatrix, dominant_svd
+from rankfold.entries.lanczos import dominant_svd
+from rankfold.entries.observed import Observed, Side
+from rankfold.entries.operators import SparseMatrix
 from rankfold.geometry.base import Point
 from rankfold.geometry.polar import Polar, PolarFactors
 from rankfold.linalg import gram, polar

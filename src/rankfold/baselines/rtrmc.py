@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from rankfold.baselines.entries import Floats, check_geometry, observed_entries, run_lines
-from rankfold.costs.observed import Observed
+from rankfold.entries.observed import Observed
 from rankfold.geometry.subspace import SubspaceFactors, SubspaceProjection
 from rankfold.linalg import gram, polar
 from rankfold.problem import Counts, Here, Problem

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from rankfold.baselines.entries import Floats, check_geometry, observed_entries, residual
-from rankfold.costs.observed import Observed
-from rankfold.costs.start import SparseMatrix, dominant_svd
+from rankfold.entries.lanczos import dominant_svd
+from rankfold.entries.observed import Observed
+from rankfold.entries.operators import SparseMatrix
 from rankfold.geometry.embedded import Embedded, SVDFactors
 from rankfold.problem import Problem
 from rankfold.solvers.base import Report

@@ -18,7 +18,7 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        from rankfold import __version__
+        from rankfold._version import __version__
 
         typer.echo(f"rankfold {__version__}")
         raise typer.Exit

@@ -15,12 +15,12 @@ from sklearn.exceptions import ConvergenceWarning
 import rankfold as rf
 from rankfold.cli.console import INTERRUPTED, fail, note, working
 from rankfold.data import Triples, read_triples, split
-from rankfold.data.files import format_of
-from rankfold.data.pairs import Side
-from rankfold.data.streams import name_of
-from rankfold.data.text import lines_of_entries
-from rankfold.estimators.entries import completion_of
-from rankfold.estimators.offsets import fit_biases, predictions
+from rankfold.data.io.files import format_of
+from rankfold.data.io.pairs import Side
+from rankfold.data.io.streams import name_of
+from rankfold.data.io.text import lines_of_entries
+from rankfold.estimators.completion.entries import completion_of
+from rankfold.estimators.completion.offsets import fit_biases, predictions
 from rankfold.report import DataSummary, Report, singular_values
 from rankfold.report.content import SAMPLE
 

@@ -123,8 +123,8 @@ def export(
 
     Example: rankfold export model.rankfold --format csv -o factors.csv
     """
-    from rankfold.data.files import format_of
-    from rankfold.data.streams import writing
+    from rankfold.data.io.files import format_of
+    from rankfold.data.io.streams import writing
 
     check_writable(output)
     fitted = load_completion(model)
@@ -155,8 +155,8 @@ def _export_table(model: Any, stream: Any, kind: str) -> None:
     import numpy as np
     import pyarrow as pa
 
-    from rankfold.data.parquet import write_parquet
-    from rankfold.data.text import write_text
+    from rankfold.data.io.parquet import write_parquet
+    from rankfold.data.io.text import write_text
 
     mean, rows, cols = model.biases_
     sides = ("row", model.row_labels_, mean + rows), ("column", model.col_labels_, cols)

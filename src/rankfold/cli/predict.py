@@ -13,7 +13,7 @@ from rankfold.cli.console import check_writable, fail, note, print_json, print_t
 from rankfold.cli.options import ColColumn, Delimiter, Header, Json, Missing, ModelFile, RowColumn, column_of
 
 if TYPE_CHECKING:
-    from rankfold.data.pairs import PairBatch
+    from rankfold.data.io.pairs import PairBatch
 
 NAMES = ("row", "column", "prediction")
 
@@ -54,7 +54,7 @@ def predict(
     from rankfold.cli.models import as_completion
     from rankfold.cli.tables import predicted_rows
     from rankfold.data import read_pairs
-    from rankfold.data.pairs import Side
+    from rankfold.data.io.pairs import Side
 
     check_writable(output)
     fitted = rf.load(model)
@@ -116,10 +116,10 @@ class _Unknown:
 
 def _write(output: str, tables: Iterator[Any], json: bool) -> None:
     """Write record batches."""
-    from rankfold.data.files import format_of
-    from rankfold.data.parquet import write_parquet
-    from rankfold.data.streams import writing
-    from rankfold.data.text import write_text
+    from rankfold.data.io.files import format_of
+    from rankfold.data.io.parquet import write_parquet
+    from rankfold.data.io.streams import writing
+    from rankfold.data.io.text import write_text
 
     kind = format_of(output, None)
     if kind not in ("csv", "tsv", "parquet"):

@@ -22,7 +22,7 @@ def demo(
 
     Example: rankfold demo --out picture.png
     """
-    from rankfold import demo as demonstration
+    from rankfold.cli import demo as demonstration
     from rankfold.report import write_report
 
     check_writable(out)
@@ -70,7 +70,7 @@ def bench(
 
     Example: rankfold bench --size 10000
     """
-    from rankfold.bench import compare
+    from rankfold.cli.bench import compare
 
     runs = compare((size, size), rank, oversampling, seed)
     if json:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.data.files import format_of
-from rankfold.data.streams import name_of, reading, seekable, writing
-from rankfold.data.text import write_text
+from rankfold.data.io.files import format_of
+from rankfold.data.io.streams import name_of, reading, seekable, writing
+from rankfold.data.io.text import write_text
 
 Floats = NDArray[np.float64]
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "?")

@@ -145,7 +145,7 @@ def _features(data: Any, names: Sequence[str], file: str) -> Any:
     import pyarrow as pa
 
     from rankfold.cli.table_files import numbers
-    from rankfold.data.streams import name_of
+    from rankfold.data.io.streams import name_of
 
     X = numbers(data, names, file)
     if np.isnan(X).any():

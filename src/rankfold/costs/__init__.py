@@ -1,11 +1,10 @@
 """What we minimise: smooth functions of a low-rank matrix, seen through its two factors."""
 
-from rankfold.costs.base import Cost, Evaluation
-from rankfold.costs.biases import Biased, Biases
-from rankfold.costs.combination import Combination
+from rankfold.costs.base import Combination, Cost, Evaluation
 from rankfold.costs.completion import Completion
 from rankfold.costs.custom import Custom
 from rankfold.costs.losses import Loss
+from rankfold.costs.offsets import Biased, Biases
 from rankfold.costs.pairs import Pairs
 from rankfold.costs.regression import Regression
 from rankfold.costs.regularisers import Frobenius, Nuclear, Unobserved

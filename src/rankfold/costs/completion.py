@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from rankfold.costs.arrays import like, to_numpy
 from rankfold.costs.base import Array, Cost, Evaluation, Products
 from rankfold.costs.losses import Loss
-from rankfold.costs.observed import Duplicates, Observed, sweep
+from rankfold.entries.observed import Duplicates, Observed, sweep
 
 if TYPE_CHECKING:
-    from rankfold.costs.start import SparseMatrix
+    from rankfold.entries.operators import SparseMatrix
 
 # A step-size from this many entries is right to about 1/√entries: for CG as good as the exact one.
 SAMPLED_ENTRIES = 200_000
@@ -191,7 +191,7 @@ class Completion(Cost):
 
     def gradient_matrix(self, L: Array, R: Array) -> SparseMatrix:
         """Return S = ∇f(L Rᵀ), whose entries outside Ω are zero."""
-        from rankfold.costs.start import slopes
+        from rankfold.entries.operators import slopes
 
         if not L.shape[1]:  # W = 0
             L, R = (np.zeros((d, 1), self.observed.dtype) for d in self.shape)
@@ -250,7 +250,8 @@ class Completion(Cost):
         >>> s.round(12).tolist()
         [3.0]
         """
-        from rankfold.costs.start import SparseMatrix, dominant_svd
+        from rankfold.entries.lanczos import dominant_svd
+        from rankfold.entries.operators import SparseMatrix
 
         if not (isinstance(rank, (int, np.integer)) and 1 <= rank <= min(self.shape)):
             raise ValueError(

@@ -1,172 +1,155 @@
-"""The best offsets of rows, columns and all entries for a given W: a linear system in the pattern of Ω."""
+"""Completion with offsets: one for all entries, one for each row, one for each column."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
 
-from rankfold.costs.observed import Observed, Side
-from rankfold.costs.start import Indicator, SparseMatrix
+from rankfold.costs.base import Array, Cost, Evaluation
+from rankfold.costs.completion import Completion
+from rankfold.costs.offset_system import OffsetSystem
+from rankfold.costs.shifted import with_offsets, without_offsets
+from rankfold.entries.observed import Observed
 
 Floats = NDArray[np.float64]
-Product = Callable[[Floats], Floats]
-# Up to this many rows or columns the eliminated system is factored; beyond, conjugate gradients solve it.
-MAX_FACTORED = 4096
-BLOCK_ENTRIES = 1_000_000  # of the pattern that are multiplied at a time when that system is formed
-TOLERANCE, MAX_STEPS = 1e-13, 1000
 
 
-class OffsetSystem:
-    """The normal equations H β = a of the offsets β = (b, c, μ), with the larger of b and c eliminated.
+class Biases(NamedTuple):
+    """Offsets of a fit: entry (i, j) is predicted by W_ij + mean + rows[i] + cols[j]."""
 
-    Only the pattern of Ω stands in H, and kernels multiply by it: nothing of the size of Ω is held.
-    """
-
-    def __init__(self, observed: Observed, mean: float, rows: float, cols: float, by_counts: bool):
-        self.size = observed.size
-        self.entry_weights = _entry_weights(observed)
-        counts = self.sums(*(np.ones((d, 1)) for d in observed.shape))
-        scales = np.maximum(counts[:-1], 1.0) if by_counts else np.ones(sum(observed.shape))
-        self.ridges = np.append(scales * np.repeat([rows, cols], observed.shape), mean)
-        self.data_sums = _data_sums(observed)
-        self._eliminate(observed, counts)
-
-    def sums(self, A: Any, B: Any) -> Floats:
-        """Sums of the (weighted) entries of A Bᵀ on Ω: by row, by column and in all."""
-        A, B = A.astype(np.float64, copy=False), B.astype(np.float64, copy=False)
-        by_row = np.einsum("ik,ik->i", A, self.entry_weights @ B)
-        by_col = np.einsum("jk,jk->j", B, self.entry_weights.transposed_times(A))
-        return np.concatenate([by_row, by_col, [by_row.sum()]])
-
-    def offsets(self, A: Any, B: Any) -> Floats:
-        """The best β for W = A Bᵀ."""
-        return self.solve(self.data_sums - self.sums(A, B))
-
-    def penalty(self, beta: Floats) -> float:
-        """What the ridges charge for β."""
-        return float(self.ridges @ beta**2) / self.size
-
-    def solve(self, rhs: Floats) -> Floats:
-        """H⁻¹ times one right-hand side, or several as columns."""
-        if rhs.ndim == 1:
-            return self.solve(rhs[:, None])[:, 0]
-        large, small = rhs[self.large], np.concatenate([rhs[self.small], rhs[-1:]])
-        small = self._solve_small(small - self._F_transposed_times(large / self.D))
-        result = np.empty_like(rhs)
-        result[self.large] = (large - self._F_times(small)) / self.D
-        result[self.small], result[-1] = small[:-1], small[-1]
-        return result
-
-    def _eliminate(self, observed: Observed, counts: Floats) -> None:
-        """Split H = [[D, F], [Fᵀ, K]] with D, of the larger side, diagonal: K − FᵀD⁻¹F remains."""
-        d1, d2 = observed.shape
-        own = slice(0, d1), slice(d1, d1 + d2)
-        products = self.entry_weights.__matmul__, self.entry_weights.transposed_times
-        tall = d1 >= d2
-        self.large, self.small = own if tall else own[::-1]
-        self._N_times: Product = products[0 if tall else 1]
-        self._N_transposed_times: Product = products[1 if tall else 0]
-        diagonal = (counts + self.ridges)[:, None]
-        self.D, self.K = diagonal[self.large], np.concatenate([diagonal[self.small], diagonal[-1:]])
-        self.large_counts, self.small_counts = counts[self.large, None], counts[self.small, None]
-        self.factor: Any = None
-        if len(self.K) <= MAX_FACTORED:
-            plain = observed.plain
-            self._factorise(plain.by_row if tall else plain.by_column)
-
-    def _F_times(self, x: Floats) -> Floats:
-        """F = [N, counts of the large side]: the mean's column is N's sum."""
-        return self._N_times(x[:-1]) + self.large_counts * x[-1:]
-
-    def _F_transposed_times(self, y: Floats) -> Floats:
-        return np.concatenate([self._N_transposed_times(y), self.large_counts.T @ y])
-
-    def _K_times(self, x: Floats) -> Floats:
-        out = self.K * x
-        out[:-1] += self.small_counts * x[-1:]
-        out[-1:] += self.small_counts.T @ x[:-1]
-        return out
-
-    def _schur_times(self, x: Floats) -> Floats:
-        return self._K_times(x) - self._F_transposed_times(self._F_times(x) / self.D)
-
-    def _factorise(self, side: Side) -> None:
-        """K − FᵀD⁻¹F as a dense matrix, NᵀD⁻¹N summed up over blocks of the large side."""
-        schur = np.diag(self.K[:, 0])
-        for lines, N in _blocks(side, len(self.K) - 1):
-            schur[:-1, :-1] -= (N.T @ (N / self.D[lines])).toarray()
-        last = np.zeros((len(self.K), 1))
-        last[-1] = 1.0
-        schur[:, -1:] = self._schur_times(last)
-        schur[-1:, :] = schur[:, -1:].T
-        self.factor = linalg.cho_factor(schur)
-
-    def _solve_small(self, rhs: Floats) -> Floats:
-        if self.factor is not None:
-            return np.asarray(linalg.cho_solve(self.factor, rhs))
-        return conjugate_gradients(self._schur_times, rhs, self.K)
+    mean: float
+    rows: Floats
+    cols: Floats
 
 
-def conjugate_gradients(times: Product, rhs: Floats, diagonal: Floats) -> Floats:
-    """Solve for each column of `rhs`, preconditioned by the diagonal; all columns share each product.
+class Biased(Cost):
+    """Completion of W + mean + row and column offsets, with the best offsets for each W.
+
+    f(W) is the least of (1/|Ω|) (Σ w_ij (W_ij + μ + b_i + c_j - y_ij)² + ρ_μ μ² + ρ_r ‖b‖² + ρ_c ‖c‖²) over
+    μ, b and c.
+
+    The offsets are the solution of a linear system that is factored once, so they are always optimal and
+    never variables: f is a function of W alone, quadratic, and every geometry and solver works on it. A pass
+    costs two more products with the pattern of Ω, and two more columns.
+
+    Parameters
+    ----------
+    cost
+        A completion cost with the square loss.
+    mean, rows, cols
+        The ridges ρ_μ >= 0 and ρ_r, ρ_c > 0, in numbers of entries: without W, an offset of a row with n
+        entries shrinks by n / (n + ρ_r).
+    by_counts
+        Multiply ρ_r and ρ_c by the number of entries in the row or column, as popular codes do.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> A = np.array([[2.0, 1.0], [1.0, 3.0]])
-    >>> x = np.array([[1.0, 5.0], [2.0, 3.0]])
-    >>> bool(np.allclose(conjugate_gradients(lambda p: A @ p, A @ x, np.diag(A)[:, None]), x))
-    True
+    >>> import numpy as np, rankfold as rf
+    >>> plain = rf.Completion([0, 0, 1, 1], [0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0], (2, 2))
+    >>> cost = Biased(plain, rows=1e-9, cols=1e-9)
+    >>> zero = np.zeros((2, 1)), np.zeros((2, 1))
+    >>> np.round(cost.biases(*zero).rows, 6).tolist()
+    [-1.0, 1.0]
     """
-    x, r = np.zeros_like(rhs), rhs.copy()
-    z = r / diagonal
-    p, rz = z, np.sum(r * z, axis=0)
-    enough = TOLERANCE**2 * rz
-    for _ in range(MAX_STEPS):
-        if np.all(rz <= enough):
-            break
-        image = times(p)
-        # A column that is solved stands still: its step would be 0/0.
-        alpha = np.where(rz > enough, rz / np.maximum(np.sum(p * image, axis=0), np.finfo(float).tiny), 0.0)
-        x, r = x + alpha * p, r - alpha * image
-        z = r / diagonal
-        before, rz = rz, np.where(rz > enough, np.sum(r * z, axis=0), rz)
-        p = z + np.divide(rz, before, out=np.zeros_like(rz), where=before > 0) * p
-    return x
 
+    quadratic = True
 
-def _entry_weights(observed: Observed) -> Indicator | SparseMatrix:
-    """Return the weights of the entries as a matrix."""
-    if not observed.weighted:
-        return Indicator(observed)
-    by_row, by_column = (
-        np.array(side.data[:, 1], dtype=np.float64) for side in (observed.by_row, observed.by_column)
-    )
-    return SparseMatrix(observed, (by_row, by_column))
+    def __init__(
+        self,
+        cost: Completion,
+        mean: float = 0.0,
+        rows: float = 5.0,
+        cols: float = 5.0,
+        by_counts: bool = False,
+    ):
+        if not cost.quadratic:
+            raise ValueError("offsets are eliminated exactly for the square loss only")
+        if not (mean >= 0 and rows > 0 and cols > 0 and np.isfinite(mean + rows + cols)):
+            raise ValueError(
+                "ridges must be finite, that of the mean zero or more and those of rows and columns "
+                f"positive; got {mean}, {rows} and {cols}"
+            )
+        self.completion, self.shape = cost, cost.shape
+        self._system = OffsetSystem(cost.observed, mean, rows, cols, by_counts)
 
+    def biases(self, L: Array, R: Array) -> Biases:
+        """Return the best offsets for W = L Rᵀ."""
+        A, B = self.completion._factors((L,), (R,))
+        beta = self._system.offsets(A, B)
+        return Biases(float(beta[-1]), *np.split(beta[:-1], [self.shape[0]]))
 
-def _data_sums(observed: Observed) -> Floats:
-    """Sums of the (weighted) data: by row, by column and in all."""
-    values = [np.prod(side.data, axis=1, dtype=np.float64) for side in (observed.by_row, observed.by_column)]
-    data = SparseMatrix(observed, (values[0], values[1]))
-    by_row = (data @ np.ones((observed.shape[1], 1)))[:, 0]
-    by_col = data.transposed_times(np.ones((observed.shape[0], 1)))[:, 0]
-    return np.concatenate([by_row, by_col, [by_row.sum()]])
+    def evaluate(self, L: Array, R: Array) -> Evaluation:
+        """Value and partial derivatives at L Rᵀ: as the offsets are optimal, theirs vanish."""
+        A, B = self.completion._factors((L,), (R,))
+        beta = self._system.offsets(A, B)
+        value, f_L, f_R = self.completion.evaluate(*self._with(A, B, beta))
+        return Evaluation(value + self._system.penalty(beta), *without_offsets(L, f_L, f_R))
 
+    def value(self, L: Array, R: Array) -> float:
+        """Value alone."""
+        A, B = self.completion._factors((L,), (R,))
+        beta = self._system.offsets(A, B)
+        return self.completion.value(*self._with(A, B, beta)) + self._system.penalty(beta)
 
-def _blocks(side: Side, length: int) -> Iterator[tuple[slice, Any]]:
-    """Cut the lines of a plain side into blocks: which lines, and their weights as a sparse matrix."""
-    indptr = side.indptr.astype(np.int64)
-    cuts = np.searchsorted(indptr, np.arange(0, indptr[-1] + BLOCK_ENTRIES, BLOCK_ENTRIES))
-    for start, stop in zip(cuts[:-1], np.minimum(cuts[1:], side.lines), strict=True):
-        if start < stop:
-            entries = slice(indptr[start], indptr[stop])
-            data = side.data[entries]
-            weights = data[:, 1].astype(np.float64) if data.shape[1] == 2 else np.ones(len(data))
-            indices = side.indices[entries].astype(np.int64)
-            pointers = indptr[start : stop + 1] - indptr[start]
-            yield slice(start, stop), sparse.csr_array((weights, indices, pointers), (stop - start, length))
+    def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
+        """Change of `f_L` and `f_R` along (dL, dR), the change of the offsets included."""
+        A, dA, B, dB = self.completion._factors((L, dL), (R, dR))
+        beta = self._system.offsets(A, B)
+        change = -self._system.solve(self._system.sums(dA, B) + self._system.sums(A, dB))
+        here, moving = self._with(A, B, beta), self._with(dA, dB, change, constant=0.0)
+        df_L, df_R = without_offsets(L, *self.completion.derivative(*here, *moving))
+        return df_L, df_R
+
+    def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
+        """Coefficients, constant first, of t ↦ f((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ).
+
+        With the offsets held, it is that of completion. Letting them follow lowers it by aᵀH⁻¹a / |Ω|, a(t)
+        being the sums by row, by column and in all of the change of W on Ω, and H the offsets' system.
+        """
+        factors = self.completion._factors(Ls, Rs)
+        As, Bs = factors[: len(Ls)], factors[len(Ls) :]
+        system, beta = self._system, self._system.offsets(As[0], Bs[0])
+        zero = np.zeros_like(beta)
+        lines = [self._with(As[0], Bs[0], beta)]
+        lines += [self._with(A, Bs[0], zero, 0.0) for A in As[1:]]
+        lines_R = [lines[0][1], *(self._with(As[0], B, zero, 0.0)[1] for B in Bs[1:])]
+        coefficients = self.completion.polynomial([line[0] for line in lines], lines_R)
+        coefficients[0] += system.penalty(beta)
+        sums = np.zeros((len(As) + len(Bs) - 1, beta.size))
+        for i, A in enumerate(As):
+            for j, B in enumerate(Bs):
+                if i + j:
+                    sums[i + j] += system.sums(A, B)
+        gains = sums @ system.solve(sums.T) / self.completion.observed.size
+        for k in range(1, len(sums)):
+            for m in range(1, len(sums)):
+                coefficients[k + m] -= gains[k, m]
+        return coefficients
+
+    def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
+        """Return the start point of completion of what the offsets alone leave over."""
+        mean, rows, cols = self.biases(*(np.zeros((d, 1)) for d in self.shape))
+        sides = []
+        for side, own, other in (
+            (self.completion.observed.by_row, rows, cols),
+            (self.completion.observed.by_column, cols, rows),
+        ):
+            data = side.data.copy()
+            data[:, 0] -= mean + own[side.keys] + other[side.indices]
+            sides.append(replace(side, data=data))
+        return Completion.from_observed(Observed(self.shape, *sides)).start(rank, seed)
+
+    @cached_property
+    def value_at_zero(self) -> float:
+        """Value at W = 0: what offsets alone leave over."""
+        return self.value(*(np.zeros((d, 1)) for d in self.shape))
+
+    def _with(self, A: Any, B: Any, beta: Floats, constant: float = 1.0) -> tuple[Any, Any]:
+        """[A, b + μ, 1] and [B, 1, c], whose product is W with the offsets added."""
+        b, c = np.split(beta[:-1], [self.shape[0]])
+        return with_offsets(A, B, b + beta[-1], c, constant)

@@ -12,9 +12,9 @@ from scipy import sparse
 
 from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.completion import Completion
-from rankfold.costs.downhill import downhill_start, of_full_rank
 from rankfold.costs.losses import Loss
 from rankfold.costs.mapped import Features, Mapped
+from rankfold.costs.start import downhill_start, of_full_rank
 
 Floats = NDArray[Any]
 # The smaller side of X up to which its (dense) spectrum is worth having for the closed form.

@@ -10,10 +10,9 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import ArrayLike, NDArray
 
-from rankfold.costs.base import ANY_SHAPE, Array, Cost, Evaluation
-from rankfold.costs.combination import Combination
+from rankfold.costs.base import ANY_SHAPE, Array, Combination, Cost, Evaluation
 from rankfold.costs.completion import Completion
-from rankfold.costs.observed import Observed, Side
+from rankfold.entries.observed import Observed, Side
 from rankfold.linalg import gram, pair_sums, svd_of_product, trace
 
 

@@ -1,7 +1,7 @@
 """Getting data in and out: files of triples, synthetic completion problems, and splits by entry."""
 
-from rankfold.data.files import read_triples, write_triples
-from rankfold.data.pairs import read_pairs
+from rankfold.data.io.files import read_triples, write_triples
+from rankfold.data.io.pairs import read_pairs
 from rankfold.data.synthetic import CompletionInstance, random_completion
 from rankfold.data.triples import Triples, holdout_mask, split
 

@@ -10,12 +10,12 @@ from typing import Any, ParamSpec, TypeVar
 from sklearn.exceptions import ConvergenceWarning
 
 from rankfold.costs.base import Cost
-from rankfold.costs.downhill import of_full_rank
-from rankfold.driver import minimize
+from rankfold.costs.start import of_full_rank
 from rankfold.geometry import Embedded, FullRank, Geometry, Polar, SubspaceProjection
 from rankfold.linalg import svd_of_product
 from rankfold.problem import Problem
-from rankfold.result import Result
+from rankfold.run.driver import minimize
+from rankfold.run.result import Result
 
 P = ParamSpec("P")
 T = TypeVar("T")

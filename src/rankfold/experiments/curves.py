@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold import stopping
 from rankfold.costs import Completion
 from rankfold.data import random_completion
-from rankfold.driver import minimize
 from rankfold.geometry import Geometry
 from rankfold.problem import Problem
-from rankfold.trace import Trace
+from rankfold.run import stopping
+from rankfold.run.driver import minimize
+from rankfold.run.trace import Trace
 
 RANK, OVERSAMPLING, TARGET = 5, 8, 1e-20  # section 6.1
 GD_LIMIT, TR_LIMIT = 200, 100

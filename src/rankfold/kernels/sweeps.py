@@ -9,7 +9,7 @@ side is `bounds`, `indptr`, `indices`, `data`, with value or value and weight of
 integers unsigned, for numba would otherwise test every index for being negative.
 
 Rows are asked for some entries ahead of their use, which hides most of the way to memory. Where B outgrows
-the cache all the same, a side comes in stripes of its columns (`rankfold.costs.observed`): each stripe but
+the cache all the same, a side comes in stripes of its columns (`rankfold.entries.observed`): each stripe but
 the first adds to the rows that those before it have written.
 """
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.trace import Trace
+from rankfold.run.trace import Trace
 
 Floats = NDArray[np.float64]
 SAMPLE = 200_000  # residuals looked at, at most: a histogram needs no more

@@ -6,13 +6,12 @@ import os
 from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
 
-import rankfold
-from rankfold.checkpoint import write_atomically
+from rankfold._version import __version__
+from rankfold.atomic import replacing
 from rankfold.report import charts
 from rankfold.report.content import DataSummary, Floats, Report
 
@@ -23,11 +22,8 @@ SPREAD = 4.0  # standard deviations of the residuals that are drawn
 def write_report(report: Report, path: str | os.PathLike[str]) -> None:
     """Write the report to `path`, which appears only once it is complete."""
     text = render(report).encode()
-
-    def write(file: IO[bytes]) -> None:
+    with replacing(path) as file:
         file.write(text)
-
-    write_atomically(path, write)
 
 
 def render(report: Report) -> str:
@@ -41,7 +37,7 @@ def render(report: Report) -> str:
         _data(report.data),
         _fit(report),
         _settings(report),
-        f"<footer>Written by rankfold {rankfold.__version__}.</footer>",
+        f"<footer>Written by rankfold {__version__}.</footer>",
     ]
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

@@ -1,0 +1,1 @@
+"""Files of triples and of pairs: text, Parquet, Matrix Market and npz."""

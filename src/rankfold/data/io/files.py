@@ -1,0 +1,225 @@
+"""Reading and writing triples, whatever the format of the file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+from typing import Any, BinaryIO
+
+from rankfold.data.io.columns import Columns, Gather, IndexColumn, LabelColumn, ValueColumn
+from rankfold.data.io.matrices import read_market, read_npz, write_market, write_npz
+from rankfold.data.io.parquet import read_parquet, write_parquet
+from rankfold.data.io.streams import name_of, reading, writing
+from rankfold.data.io.text import read_text, write_text
+from rankfold.data.triples import Triples, index_dtype
+
+FORMATS = {
+    ".csv": "csv",
+    ".dat": "csv",
+    ".data": "csv",
+    ".txt": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".mtx": "mtx",
+    ".npz": "npz",
+}
+BATCH = 1 << 18  # rows written at a time
+
+
+def read_triples(
+    file: str | os.PathLike[str] | BinaryIO,
+    columns: Columns = (0, 1, 2),
+    *,
+    format: str | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    indices: bool = False,
+    shape: tuple[int, int] | None = None,
+) -> Triples:
+    r"""Read triples (row, column, value) from a file, in one pass and memory near that of the result.
+
+    Row and column labels, integers or strings, are numbered from 0 in sorted order, so that the result does
+    not depend on the order of the lines. Labels of a text file are integers if all of them are (007 is not:
+    its zeros would be lost). Repeated pairs are kept.
+
+    Parameters
+    ----------
+    file : path, "-" for standard input, or a binary file object
+        Compressed with gzip or not.
+    columns : three names or positions
+        Which columns hold the row, the column and the value. Others are ignored. Not for mtx and npz.
+    format : {"csv", "tsv", "parquet", "mtx", "npz"}, optional
+        By default what the file's name says (.csv, .tsv, .txt, .dat, .data, .parquet, .pq, .mtx, .npz, with
+        or without .gz), and csv for streams.
+    delimiter : str, optional
+        What separates the fields of a text file, such as ``";"`` or ``"::"``. By default found out from
+        the first line.
+    header : bool, optional
+        Whether the first line of a text file names the columns. By default it does if columns are chosen
+        by name, or if its value is not a number.
+    indices : bool
+        Whether rows and columns are positions counted from 0 instead of labels.
+    shape : (int, int), optional
+        Shape of the matrix, with ``indices=True``; by default just large enough.
+
+    Returns
+    -------
+    Triples
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read as triples: the message names the file, the line and the remedy.
+
+    Examples
+    --------
+    >>> import io
+    >>> text = b"when,film,who,stars\n1999,Alien,bob,4\n2001,Heat,ann,5\n2002,Alien,ann,3\n"
+    >>> triples = read_triples(io.BytesIO(text), columns=("who", "film", "stars"))
+    >>> triples.row_labels.tolist(), triples.col_labels.tolist(), triples.shape
+    (['ann', 'bob'], ['Alien', 'Heat'], (2, 2))
+    >>> triples.rows.tolist(), triples.cols.tolist(), triples.values.tolist()
+    ([1, 0, 0], [0, 1, 0], [4.0, 5.0, 3.0])
+    """
+    import pyarrow
+
+    kind, name = format_of(file, format), name_of(file)
+    if len(columns) != 3:
+        raise ValueError(f"columns must name three columns (row, column, value), got {columns!r}")
+    if shape is not None and not indices:
+        raise ValueError("shape goes with indices=True: labels are numbered as they are found")
+    with reading(file) as stream:
+        if kind == "mtx":
+            return read_market(stream, name)
+        if kind == "npz":
+            return read_npz(stream, name)
+        gather = _gather(kind, indices, shape)
+        if kind == "parquet":
+            read_parquet(stream, name, columns, gather)
+        else:
+            read_text(stream, name, columns, "\t" if kind == "tsv" else delimiter, header, gather)
+    triples = _assemble(gather, name)
+    pyarrow.default_memory_pool().release_unused()  # what it keeps for itself is not small
+    return triples
+
+
+def _gather(kind: str, indices: bool, shape: tuple[int, int] | None) -> Gather:
+    if indices:
+        d1, d2 = shape or (None, None)
+        return IndexColumn(d1), IndexColumn(d2), ValueColumn()
+    text = kind != "parquet"
+    return LabelColumn(text), LabelColumn(text), ValueColumn()
+
+
+def _assemble(gather: Gather, name: str) -> Triples:
+    rows, cols, values = gather
+    if not values.values.count:
+        raise ValueError(
+            f"{name}: there is nothing below the header; rows of row, column and value are needed"
+        )
+    (i, d1, row_labels), (j, d2, col_labels) = rows.finish(), cols.finish()
+    dtype = index_dtype((d1, d2))
+    return Triples(
+        i.astype(dtype, copy=False),
+        j.astype(dtype, copy=False),
+        values.finish(),
+        (d1, d2),
+        row_labels,
+        col_labels,
+    )
+
+
+def write_triples(
+    file: str | os.PathLike[str] | BinaryIO,
+    triples: Triples,
+    columns: Sequence[str] = ("row", "column", "value"),
+    *,
+    format: str | None = None,
+    delimiter: str | None = None,
+) -> None:
+    r"""Write triples to a file; `read_triples` reads them back exactly.
+
+    Text and Parquet hold labels where there are any and positions otherwise (read these with
+    ``indices=True``); a row or column without entries is not in them. npz holds everything, mtx all but
+    labels. A file appears, or is replaced, only once it is completely written.
+
+    Parameters
+    ----------
+    file : path, "-" for standard output, or a binary file object
+        A text file or mtx whose name ends in .gz is compressed.
+    triples : Triples
+    columns : three names
+        The header.
+    format : {"csv", "tsv", "parquet", "mtx", "npz"}, optional
+        By default what the file's name says, and csv for streams.
+    delimiter : str, optional
+        One character; a comma by default.
+
+    Examples
+    --------
+    >>> import io
+    >>> triples = read_triples(io.BytesIO(b"bob,Alien,4\nann,Heat,5.5\n"))
+    >>> buffer = io.BytesIO()
+    >>> write_triples(buffer, triples, ("who", "film", "stars"))
+    >>> print(buffer.getvalue().decode(), end="")
+    who,film,stars
+    "bob","Alien",4
+    "ann","Heat",5.5
+    """
+    kind = format_of(file, format)
+    if len(set(columns)) != 3:
+        raise ValueError(f"columns must be three different names, got {columns!r}")
+    if kind in ("parquet", "npz") and name_of(file).endswith(".gz"):
+        raise ValueError(f"{name_of(file)}: {kind} is not compressed with gzip; leave out .gz")
+    with writing(file) as stream:
+        if kind == "mtx":
+            write_market(stream, triples)
+        elif kind == "npz":
+            write_npz(stream, triples)
+        else:
+            schema, batches = _batches(triples, columns)
+            if kind == "parquet":
+                write_parquet(stream, schema, batches)
+            else:
+                write_text(stream, schema, batches, "\t" if kind == "tsv" else delimiter or ",")
+
+
+def _batches(triples: Triples, columns: Sequence[str]) -> tuple[Any, Iterator[Any]]:
+    """Return the schema of a table of the triples, and its rows in record batches."""
+    import pyarrow as pa
+
+    row_labels, col_labels = (
+        None if labels is None else pa.array(labels) for labels in (triples.row_labels, triples.col_labels)
+    )
+
+    def columns_of(part: slice) -> list[Any]:
+        rows, cols = pa.array(triples.rows[part]), pa.array(triples.cols[part])
+        return [
+            rows if row_labels is None else row_labels.take(rows),
+            cols if col_labels is None else col_labels.take(cols),
+            pa.array(triples.values[part]),
+        ]
+
+    types = [column.type for column in columns_of(slice(0))]
+    schema = pa.schema(list(zip(columns, types, strict=True)))
+    parts = (slice(start, start + BATCH) for start in range(0, len(triples), BATCH))
+    return schema, (pa.record_batch(columns_of(part), schema=schema) for part in parts)
+
+
+def format_of(file: Any, format: str | None) -> str:
+    """Return the format asked for, or the one the name of the file stands for."""
+    known = sorted(set(FORMATS.values()))
+    if format is None and isinstance(file, str | os.PathLike) and file != "-":
+        path = PurePath(file)
+        suffix = PurePath(path.stem).suffix if path.suffix == ".gz" else path.suffix
+        if suffix.lower() not in FORMATS:
+            raise ValueError(
+                f"{path}: the ending {suffix!r} stands for no known format; "
+                f"known are {', '.join(FORMATS)}, or name one with format={known}"
+            )
+        return FORMATS[suffix.lower()]
+    if format is not None and format not in known:
+        raise ValueError(f"format must be one of {known}, got {format!r}")
+    return format or "csv"

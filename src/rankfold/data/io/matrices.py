@@ -1,0 +1,120 @@
+"""Triples in files that hold whole sparse matrices: Matrix Market and NumPy archives."""
+
+from __future__ import annotations
+
+import itertools
+import zipfile
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from rankfold.data.io.columns import IndexColumn, ValueColumn
+from rankfold.data.io.streams import seekable
+from rankfold.data.io.text import Layout, read_lines, write_lines
+from rankfold.data.triples import Triples, index_dtype
+
+KEYS = ("rows", "cols", "values", "shape")
+LABELS = ("row_labels", "col_labels")
+BATCH = 1 << 18  # entries written at a time
+MARKET_KINDS = list(itertools.product(("real", "integer"), ("general", "symmetric")))
+MARKET_LAYOUT = Layout(" ", names=("row", "column", "value"), places=(0, 1, 2))
+
+
+def read_market(stream: BinaryIO, file: str) -> Triples:
+    """Read a Matrix Market file of coordinates; a symmetric one is read with both its triangles."""
+    banner = stream.readline().decode(errors="replace").lower().split()
+    if banner[:1] != ["%%matrixmarket"] or len(banner) != 5:
+        raise ValueError(f"{file}, line 1: not a Matrix Market file, which begins with %%MatrixMarket")
+    if banner[1:] not in [["matrix", "coordinate", *kind] for kind in MARKET_KINDS]:
+        raise ValueError(
+            f"{file}, line 1: the file holds '{' '.join(banner[1:])}'; only coordinates of real or "
+            "integer entries, general or symmetric, can be read"
+        )
+    d1, d2, count, line_number = _size_line(stream, file)
+    gather = IndexColumn(d1, base=1), IndexColumn(d2, base=1), ValueColumn()
+    read_lines(stream, file, MARKET_LAYOUT, gather, b"", line_number + 1)
+    values = gather[2].finish()
+    if len(values) != count:
+        raise ValueError(
+            f"{file}: line {line_number} promises {count} entries, but the file holds {len(values)}"
+        )
+    dtype: Any = index_dtype((d1, d2))
+    rows, cols = (column.finish()[0].astype(dtype, copy=False) for column in gather[:2])
+    if banner[4] == "symmetric":
+        other = rows != cols
+        rows, cols = np.append(rows, cols[other]), np.append(cols, rows[other])
+        values = np.append(values, values[other])
+    return Triples(rows, cols, values, (d1, d2))
+
+
+def _size_line(stream: BinaryIO, file: str) -> tuple[int, int, int, int]:
+    """Return the shape, the number of entries, and the number of the line that tells them."""
+    for line_number, line in enumerate(iter(stream.readline, b""), start=2):
+        if line.strip() and not line.startswith(b"%"):
+            try:
+                d1, d2, count = map(int, line.split())
+            except ValueError:
+                raise ValueError(
+                    f"{file}, line {line_number}: rows, columns and entries as three integers are needed, "
+                    f"got {line.decode(errors='replace').strip()[:80]!r}"
+                ) from None
+            return d1, d2, count, line_number
+    raise ValueError(f"{file}: the file ends before the line that tells its size")
+
+
+def write_market(stream: BinaryIO, triples: Triples) -> None:
+    """Write a Matrix Market file; it cannot hold labels."""
+    import pyarrow as pa
+
+    if triples.row_labels is not None or triples.col_labels is not None:
+        raise ValueError("a Matrix Market file holds no labels: write csv, tsv, parquet or npz")
+    size = f"{triples.shape[0]} {triples.shape[1]} {len(triples)}"
+    stream.write(f"%%MatrixMarket matrix coordinate real general\n{size}\n".encode())
+    parts = (slice(start, start + BATCH) for start in range(0, len(triples), BATCH))
+    columns = ([triples.rows[k] + 1, triples.cols[k] + 1, triples.values[k]] for k in parts)
+    write_lines(stream, (pa.record_batch(list(map(pa.array, part)), names=KEYS[:3]) for part in columns), " ")
+
+
+def read_npz(stream: BinaryIO, file: str) -> Triples:
+    """Read an archive of `write_npz`, or one of `scipy.sparse.save_npz`."""
+    stream = seekable(stream)
+    start = stream.tell()
+    try:
+        with np.load(stream, allow_pickle=False) as archive:
+            if "format" in archive:
+                from scipy.sparse import load_npz
+
+                stream.seek(start)
+                return _from_sparse(load_npz(stream).tocoo())
+            missing = [key for key in KEYS if key not in archive]
+            if missing:
+                raise ValueError(f"holds no array named {missing[0]!r}, but {sorted(archive)}")
+            rows, cols, values, shape = (archive[key] for key in KEYS)
+            labels = {key: archive[key] for key in LABELS if key in archive}
+            return _checked(Triples(rows, cols, values, (int(shape[0]), int(shape[1])), **labels))
+    except (ValueError, zipfile.BadZipFile, EOFError, KeyError) as error:
+        raise ValueError(f"{file}: not an archive of triples, or a damaged one ({error})") from error
+
+
+def write_npz(stream: BinaryIO, triples: Triples) -> None:
+    """Write an archive of all arrays, with the shape and the labels."""
+    arrays: dict[str, Any] = {key: getattr(triples, key) for key in (*KEYS, *LABELS)}
+    np.savez(stream, **{key: array for key, array in arrays.items() if array is not None})
+
+
+def _from_sparse(matrix: Any) -> Triples:
+    dtype = index_dtype(matrix.shape)
+    rows, cols = (index.astype(dtype, copy=False) for index in matrix.coords)
+    return _checked(Triples(rows, cols, matrix.data.astype(np.float64, copy=False), matrix.shape))
+
+
+def _checked(triples: Triples) -> Triples:
+    """Return the triples if every value is finite and every position lies in the shape."""
+    bad = np.flatnonzero(~np.isfinite(triples.values))
+    if len(bad):
+        raise ValueError(f"entry {bad[0] + 1} is {triples.values[bad[0]]}; values must be finite")
+    for name, index, size in zip(KEYS, (triples.rows, triples.cols), triples.shape, strict=False):
+        bad = np.flatnonzero((index < 0) | (index >= size))
+        if len(bad):
+            raise ValueError(f"{name} of entry {bad[0] + 1} is {index[bad[0]]}, not between 0 and {size - 1}")
+    return triples

@@ -1,0 +1,230 @@
+"""Pairs of labels from a file, batch by batch, and where they stand in a matrix whose labels are known."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold.data.io.columns import CANONICAL_INTEGER, Columns, LabelColumn
+from rankfold.data.io.files import format_of
+from rankfold.data.io.parquet import BATCH as PARQUET_BATCH
+from rankfold.data.io.parquet import open_columns
+from rankfold.data.io.streams import name_of, reading
+from rankfold.data.io.text import Layout, blocks, explain, first_line, may_hide_text, parse, sniff
+from rankfold.data.triples import Labels
+
+Positions = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Side:
+    """What the rows, or the columns, of a matrix are called: `labels`, or positions below `size`."""
+
+    size: int
+    labels: Labels | None = None
+
+    @property
+    def integers(self) -> bool:
+        """Whether a row is called by an integer."""
+        return self.labels is None or self.labels.dtype.kind in "iu"
+
+    def positions(self, names: Any) -> Positions:
+        """Return where each of `names`, a pyarrow array, stands; -1 for what is not there.
+
+        Examples
+        --------
+        >>> import numpy as np, pyarrow as pa
+        >>> Side(2, np.array(["ann", "bob"])).positions(pa.array(["bob", "eve"])).tolist()
+        [1, -1]
+        >>> Side(3).positions(pa.array(["2", "3", "02"])).tolist()
+        [2, -1, -1]
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if self.integers and not pa.types.is_integer(names.type):
+            plain = pc.match_substring_regex(names, CANONICAL_INTEGER)
+            names = pc.if_else(plain, names, None).cast("int64")
+        elif not self.integers and pa.types.is_integer(names.type):
+            names = names.cast("string")
+        if self.labels is None:
+            found = np.asarray(names.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
+            return np.where((found >= 0) & (found < self.size), found, -1)
+        known = pa.array(self.labels).cast(names.type)
+        return np.asarray(pc.index_in(names, known).fill_null(-1).to_numpy(), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """Some pairs of a file, in its order.
+
+    Attributes
+    ----------
+    rows, cols
+        Positions in the matrix; -1 where it has no such row or column.
+    row_labels, col_labels
+        What the file calls them, as pyarrow arrays.
+    place
+        Names the file and the line of a pair, given its number in the batch.
+    header
+        The fields of the first line that was taken for names of columns; None if it was read as a pair.
+    """
+
+    rows: Positions
+    cols: Positions
+    row_labels: Any
+    col_labels: Any
+    place: Callable[[int], str]
+    header: tuple[str, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def read_pairs(
+    file: str | os.PathLike[str] | BinaryIO,
+    rows: Side,
+    cols: Side,
+    columns: Columns = (0, 1),
+    *,
+    format: str | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
+) -> Generator[PairBatch]:
+    r"""Read pairs (row, column) from a CSV, TSV or Parquet file, a batch at a time.
+
+    Parameters
+    ----------
+    file : path, "-" for standard input, or a binary file object
+    rows, cols : Side
+        What the two sides of the matrix are called.
+    columns : two names or positions
+        Which columns of the file hold row and column; others are ignored.
+    format, delimiter
+        As in `read_triples`.
+    header : bool, optional
+        Whether the first line of a text file names the columns. By default it does if columns are chosen by
+        name, or if the matrix knows neither of its two labels.
+
+    Examples
+    --------
+    >>> import io, numpy as np
+    >>> who, films = Side(2, np.array(["ann", "bob"])), Side(2, np.array(["Alien", "Heat"]))
+    >>> for batch in read_pairs(io.BytesIO(b"who,film\nbob,Heat\neve,Alien\n"), who, films):
+    ...     print(batch.rows, batch.cols, batch.place(1))
+    [ 1 -1] [1 0] the stream, line 3
+    """
+    kind, name = format_of(file, format), name_of(file)
+    if len(columns) != 2:
+        raise ValueError(f"columns must name two columns (row, column), got {columns!r}")
+    if kind not in ("csv", "tsv", "parquet"):
+        raise ValueError(f"{name}: pairs are read from csv, tsv and parquet files, not from {kind}")
+    with reading(file) as stream:
+        if kind == "parquet":
+            yield from _from_parquet(stream, name, columns, (rows, cols))
+        else:
+            yield from _from_text(
+                stream, name, columns, "\t" if kind == "tsv" else delimiter, header, (rows, cols)
+            )
+
+
+Sides = tuple[Side, Side]
+
+
+def _from_text(
+    stream: BinaryIO, file: str, columns: Columns, delimiter: str | None, header: bool | None, sides: Sides
+) -> Iterator[PairBatch]:
+    first, line_number = first_line(stream, file)
+    layout = sniff(first, columns, delimiter, header, file, lambda fields: _names(fields, sides))
+    if layout.header:
+        first, line_number = b"", line_number + 1
+    found = False
+    for block in blocks(stream, first):
+        prepared = layout.prepare(block)
+        if not prepared.isspace():
+            yield _text_batch(prepared, layout, sides, file, line_number)
+            found = True
+        line_number += block.count(b"\n")
+    if not found:
+        raise ValueError(
+            f"{file}: there is nothing below the header, {', '.join(map(repr, layout.names))}; if that line "
+            "is a pair, say that there is no header"
+        )
+
+
+def _names(fields: list[str], sides: Sides) -> bool:
+    """Tell whether the fields look like names of columns: the matrix knows neither of them."""
+    import pyarrow as pa
+
+    known = [side.positions(pa.array([name]))[0] >= 0 for side, name in zip(sides, fields, strict=True)]
+    numbers = [side.integers and _is_integer(name) for side, name in zip(sides, fields, strict=True)]
+    return not any(known) and not any(numbers)
+
+
+def _is_integer(field: str) -> bool:
+    with suppress(ValueError):
+        int(field)
+        return True
+    return False
+
+
+def _text_batch(block: bytes, layout: Layout, sides: Sides, file: str, line_number: int) -> PairBatch:
+    try:
+        names = _names_in(block, layout, sides)
+    except ValueError as error:  # pyarrow's ArrowInvalid is one
+        columns = LabelColumn(text=True), LabelColumn(text=True)
+        raise explain(block, line_number, layout, columns, file, error) from error
+    batch = _batch(names, sides, lambda k: f"{file}, line {line_number + _line_of(block, layout, k)}")
+    return replace(batch, header=layout.names if layout.header else None)
+
+
+def _names_in(block: bytes, layout: Layout, sides: Sides) -> list[Any]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if all(side.integers for side in sides) and not may_hide_text(block):
+        with suppress(pa.ArrowInvalid):  # integers are read much faster than strings
+            table = parse(block, layout, [pa.int64(), pa.int64()])
+            if not any(column.null_count for column in table.columns):
+                return [column.combine_chunks() for column in table.columns]
+    table = parse(block, layout, [pa.string(), pa.string()])
+    names = [pc.utf8_trim_whitespace(column.combine_chunks()) for column in table.columns]
+    if any(pc.index(column, "").as_py() >= 0 for column in names):
+        raise ValueError("a label is empty")
+    return names
+
+
+def _line_of(block: bytes, layout: Layout, number: int) -> int:
+    """Return on which line of the block, from 0, a pair ends: lines may be blank, and labels span several."""
+    lines = csv.reader(block.decode(errors="replace").split("\n"), delimiter=layout.separator)
+    records = (lines.line_num - 1 for fields in lines if fields)
+    return next(line for k, line in enumerate(records) if k == number)
+
+
+def _from_parquet(stream: BinaryIO, file: str, columns: Columns, sides: Sides) -> Iterator[PairBatch]:
+    table, chosen = open_columns(stream, file, columns, (LabelColumn(text=False), LabelColumn(text=False)))
+    count = 0
+    for batch in table.iter_batches(PARQUET_BATCH, columns=chosen):
+        names = []
+        for name in chosen:
+            column = batch.column(name)
+            if hasattr(column, "dictionary_decode"):
+                column = column.dictionary_decode()
+            if column.null_count:
+                row = count + int(column.is_null().to_numpy(zero_copy_only=False).argmax()) + 1
+                raise ValueError(f"{file}, row {row}: column {name!r} is empty; drop or fill it")
+            names.append(column)
+        yield _batch(names, sides, lambda k, start=count: f"{file}, row {start + k + 1}")  # type: ignore[misc]
+        count += len(batch)
+
+
+def _batch(names: list[Any], sides: Sides, place: Callable[[int], str]) -> PairBatch:
+    rows, cols = (side.positions(column) for side, column in zip(sides, names, strict=True))
+    return PairBatch(rows, cols, names[0], names[1], place)

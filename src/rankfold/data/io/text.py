@@ -1,0 +1,280 @@
+"""Delimited text: what the first line says of the file, and reading it block by block."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import itertools
+import math
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from rankfold.data.io.columns import (
+    NUMBERS,
+    ROLES,
+    Columns,
+    Gather,
+    IndexColumn,
+    LabelColumn,
+    ValueColumn,
+    place_columns,
+)
+from rankfold.data.io.streams import name_of, reading
+
+BLOCK = 1 << 23  # bytes of text held at a time
+DELIMITERS = ("\t", "::", ",", ";", "|", " ")
+STAND_IN = "\x1f"  # ASCII's unit separator, for delimiters longer than pyarrow's parser takes
+BLANKS = re.compile(rb"[ \t]+")
+BLANKS_AT_EDGES = re.compile(rb"^ | (?=\r?$)", re.MULTILINE)
+UNEVEN_BLANKS = (b"\t", b"  ", b"\n ", b" \n", b" \r")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a text file holds its columns."""
+
+    delimiter: str
+    header: bool = False
+    names: tuple[str, ...] = ()  # from the header, or the positions as text
+    places: tuple[int, ...] = ()  # which column holds row, column and value; the value may be left out
+
+    @property
+    def separator(self) -> str:
+        """The one character that separates fields once a block is prepared."""
+        return self.delimiter if len(self.delimiter) == 1 else STAND_IN
+
+    def prepare(self, block: bytes) -> bytes:
+        """Make every delimiter one character long; a delimiter " " stands for any run of blanks."""
+        if self.delimiter == " " and (block[:1] == b" " or any(blanks in block for blanks in UNEVEN_BLANKS)):
+            return BLANKS_AT_EDGES.sub(b"", BLANKS.sub(b" ", block))
+        if len(self.delimiter) == 1:
+            return block
+        return block.replace(self.delimiter.encode(), STAND_IN.encode())
+
+
+HasHeader = Callable[[list[str]], bool]  # tells from the chosen fields of the first line
+
+
+def sniff(
+    line: bytes,
+    columns: Columns,
+    delimiter: str | None,
+    header: bool | None,
+    file: str,
+    has_header: HasHeader = lambda fields: not _is_number(fields[-1]),
+) -> Layout:
+    """Learn the layout from the first line that is not blank."""
+    text = line.decode(errors="replace").rstrip("\r\n")
+    needed = len(columns)
+    delimiter = delimiter or next((d for d in DELIMITERS if text.count(d) >= needed - 1), ",")
+    bare = Layout(delimiter)
+    fields = next(csv.reader([bare.prepare(text.encode()).decode()], delimiter=bare.separator))
+    if len(fields) < needed:
+        raise ValueError(
+            f"{file}: {NUMBERS[needed]} columns ({', '.join(ROLES[:needed])}) are needed, the first line "
+            f"has {len(fields)} separated by {delimiter!r}: {text[:80]!r}; "
+            "if another delimiter separates them, name it"
+        )
+    fields = [field.strip() for field in fields]
+    if header is None:
+        by_name = any(isinstance(column, str) for column in columns)
+        header = by_name or has_header(
+            [fields[place] for place in place_columns(columns, fields, False, file)]
+        )
+    names = fields if header else [str(k) for k in range(len(fields))]
+    return Layout(delimiter, header, tuple(names), place_columns(columns, names, header, file))
+
+
+def read_text(
+    stream: BinaryIO,
+    file: str,
+    columns: Columns,
+    delimiter: str | None,
+    header: bool | None,
+    gather: Gather,
+) -> None:
+    """Read all lines into the three columns of `gather`."""
+    first, line_number = first_line(stream, file)
+    layout = sniff(first, columns, delimiter, header, file)
+    if layout.header:
+        first, line_number = b"", line_number + 1
+    read_lines(stream, file, layout, gather, first, line_number)
+
+
+def read_lines(
+    stream: BinaryIO, file: str, layout: Layout, gather: Gather, first: bytes, line_number: int
+) -> None:
+    """Read the line `first`, which has the given number, and all that follow it."""
+    for block in blocks(stream, first):
+        prepared = layout.prepare(block)
+        try:
+            _add(prepared, layout, gather)
+        except ValueError as error:  # pyarrow's ArrowInvalid is one, and so is BadEntryError
+            raise explain(prepared, line_number, layout, gather, file, error) from error
+        line_number += block.count(b"\n")
+
+
+def first_line(stream: BinaryIO, file: str) -> tuple[bytes, int]:
+    """Return the first line that is not blank, and its number."""
+    for number, line in enumerate(iter(stream.readline, b""), start=1):
+        line = line.removeprefix(BYTE_ORDER_MARK)
+        if line.strip():
+            return line, number
+    raise ValueError(f"{file}: the file is empty; lines of row, column and value are needed")
+
+
+def lines_of_entries(
+    file: str | os.PathLike[str],
+    entries: Sequence[int],
+    columns: Columns,
+    delimiter: str | None = None,
+    header: bool | None = None,
+) -> list[int]:
+    """Return on which lines of a text file its entries, counted from 0, end; blank lines are no entries."""
+    with reading(file) as stream:
+        first, number = first_line(stream, name_of(file))
+        layout = sniff(first, columns, delimiter, header, name_of(file))
+        lines = stream if layout.header else itertools.chain([first], stream)
+        texts = (layout.prepare(line).decode(errors="replace") for line in lines)
+        reader = csv.reader(texts, delimiter=layout.separator)
+        ends = (number + layout.header + reader.line_num - 1 for fields in reader if fields)
+        wanted = {k: end for k, end in enumerate(itertools.islice(ends, max(entries) + 1)) if k in entries}
+    return [wanted[k] for k in entries]
+
+
+def blocks(stream: BinaryIO, first: bytes) -> Iterator[bytes]:
+    """Yield the text in blocks of whole lines."""
+    block = first + stream.read(BLOCK)
+    while block:
+        block += stream.readline()
+        yield block
+        block = stream.read(BLOCK)
+
+
+def _add(block: bytes, layout: Layout, gather: Gather) -> None:
+    import pyarrow as pa
+
+    if block.isspace():
+        return  # pyarrow takes blank lines for an error where there is nothing else
+    table = None
+    labels = [column for column in gather if isinstance(column, LabelColumn)]
+    if not any(column.strings for column in labels) and not may_hide_text(block):
+        # integers are read much faster than strings; one label that is none means strings from here on
+        with contextlib.suppress(pa.ArrowInvalid):
+            table = parse(block, layout, _types(gather, pa.int64()))
+    if table is None:
+        table = parse(block, layout, _types(gather, pa.dictionary(pa.int32(), pa.string())))
+    for name, column in zip(table.column_names, gather, strict=True):
+        for chunk in table[name].chunks:
+            column.add(chunk)
+
+
+def may_hide_text(block: bytes) -> bool:
+    """Tell whether some number may be written with zeros in front, which are lost when read as an integer.
+
+    Dates or times in other columns give false alarms, which cost time only.
+    """
+    byte = np.frombuffer(block, dtype=np.uint8)
+    digit = (byte - ord("0")) < 10  # unsigned: what comes before "0" wraps around to large numbers
+    padded = (byte[1:-1] == ord("0")) & digit[2:] & ~digit[:-2] & (byte[:-2] != ord("."))
+    sign = np.flatnonzero(padded)  # what precedes the zero: of an exponent, as in 1e-05, if e precedes it
+    in_exponent = (byte[sign - 1] | 0x20 == ord("e")) & ((byte[sign] == ord("-")) | (byte[sign] == ord("+")))
+    at_start = block[:1] == b"0" and block[1:2].isdigit()
+    return at_start or not bool(in_exponent.all())
+
+
+def _types(gather: Gather, label_type: Any) -> list[Any]:
+    import pyarrow as pa
+
+    types = {LabelColumn: label_type, IndexColumn: pa.int64(), ValueColumn: pa.float64()}
+    return [types[type(column)] for column in gather]
+
+
+def parse(block: bytes, layout: Layout, types: Sequence[Any]) -> Any:
+    """Return the chosen columns of a prepared block, of these types, as a pyarrow table."""
+    import pyarrow as pa
+    from pyarrow import csv as pa_csv
+
+    names = [str(k) for k in range(len(layout.names))]
+    chosen = [names[place] for place in layout.places]
+    return pa_csv.read_csv(
+        pa.BufferReader(block),
+        read_options=pa_csv.ReadOptions(column_names=names),
+        parse_options=pa_csv.ParseOptions(delimiter=layout.separator),
+        convert_options=pa_csv.ConvertOptions(
+            include_columns=chosen,
+            column_types=dict(zip(chosen, types, strict=True)),
+            null_values=[""],  # a label may well be called NA
+        ),
+    )
+
+
+def explain(
+    block: bytes, line_number: int, layout: Layout, gather: Sequence[Any], file: str, error: ValueError
+) -> ValueError:
+    """Find the line of the block that could not be read, and say what is wrong with it."""
+    lines = csv.reader(block.decode(errors="surrogateescape").split("\n"), delimiter=layout.separator)
+    for fields in lines:
+        where = f"{file}, line {line_number + lines.line_num - 1}"
+        if fields and len(fields) != len(layout.names):
+            return ValueError(
+                f"{where}: {len(fields)} columns where the first line has {len(layout.names)}: "
+                f"{layout.delimiter.join(fields)[:80]!r}; quote fields that hold a delimiter"
+            )
+        for place, column, role in zip(layout.places, gather, ROLES, strict=False):
+            problem = _problem(fields[place], column) if fields else None
+            if problem:
+                return ValueError(
+                    f"{where}: column {layout.names[place]!r} {problem}: {fields[place]!r}; "
+                    f"correct the line, or choose another column for the {role}"
+                )
+    return ValueError(f"{file}, from line {line_number}: {error}")
+
+
+def _problem(field: str, column: ValueColumn | IndexColumn | LabelColumn) -> str | None:
+    """Say what keeps a field out of a column: the columns' own rules, on text."""
+    if not field.strip():
+        return "is empty"
+    if isinstance(column, LabelColumn):
+        undecoded = any("\udc80" <= character <= "\udcff" for character in field)
+        return "is not UTF-8 text" if undecoded else None
+    if isinstance(column, ValueColumn):
+        if not _is_number(field):
+            return "is not a number"
+        return None if math.isfinite(float(field)) else "is not finite"
+    if not field.strip().lstrip("-").isdigit():
+        return "is not an integer"
+    position = int(field) - column.base
+    return None if position >= 0 and column.holds(position) else column.out_of_range
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def write_text(stream: BinaryIO, schema: Any, batches: Iterable[Any], delimiter: str) -> None:
+    """Write a header and record batches; names and labels are quoted."""
+    header = io.StringIO()
+    csv.writer(header, delimiter=delimiter, lineterminator="\n").writerow(schema.names)
+    stream.write(header.getvalue().encode())
+    write_lines(stream, batches, delimiter)
+
+
+def write_lines(stream: BinaryIO, batches: Iterable[Any], delimiter: str) -> None:
+    """Write record batches, strings in quotes."""
+    from pyarrow import csv as pa_csv
+
+    options = pa_csv.WriteOptions(include_header=False, delimiter=delimiter)
+    for batch in batches:
+        pa_csv.write_csv(batch, stream, options)

@@ -1,0 +1,1 @@
+"""`MatrixCompletion`: a matrix predicted from the entries that are known."""

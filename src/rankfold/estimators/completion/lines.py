@@ -1,0 +1,66 @@
+"""The factor of one side when that of the other is given: a small ridge problem for each row (or column)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold.entries.observed import Side
+
+Floats = NDArray[Any]
+BLOCK = 1 << 15  # lines whose normal equations are held at a time
+_CHUNKS = 16  # that threads share out, of each block
+
+
+def solve_lines(side: Side, B: Floats, ridges: Floats) -> Floats:
+    """Return the x_i that minimise Σ w (x_i·B_j − y)² + ridge_i ‖x_i‖² over the entries of each line i.
+
+    Examples
+    --------
+    >>> import numpy as np, rankfold as rf
+    >>> cost = rf.Completion([0, 0, 1], [0, 1, 1], [1.0, 2.0, 6.0], (2, 2))
+    >>> solve_lines(cost.observed.by_row, np.array([[1.0], [2.0]]), np.array([0.0, 4.0])).round(12).tolist()
+    [[1.0], [1.5]]
+    """
+    B = np.ascontiguousarray(B, dtype=side.data.dtype)
+    out = np.empty((side.lines, B.shape[1]), B.dtype)
+    for first in range(0, side.lines, BLOCK):
+        last = min(first + BLOCK, side.lines)
+        Q, q = normal_equations(side, B, first, last)
+        out[first:last] = solved(Q, q, ridges[first:last])
+    return out
+
+
+def normal_equations(side: Side, B: Floats, first: int, last: int) -> tuple[Floats, Floats]:
+    """Return Σ w B_j B_jᵀ and Σ w y B_j over the entries of each line from `first` to `last`."""
+    from rankfold.kernels import least_squares
+    from rankfold.kernels.pool import run
+
+    d, r = last - first, B.shape[1]
+    kernel = least_squares.normal_equations(r, side.data.shape[1] == 2)
+    total: list[Floats] = []
+    for s in range(side.stripes):
+        indptr = side.indptr[s * side.lines + first : s * side.lines + last + 1]
+        parts = [np.empty((d * r, r), B.dtype), np.empty((d, r), B.dtype)]
+        work = int(indptr[-1] - indptr[0]) * r**2
+        run(kernel, _CHUNKS, work, (_bounds(d), indptr, side.indices, side.data.reshape(-1), B, 0.0, *parts))
+        total = [a + b for a, b in zip(total, parts, strict=True)] if total else parts
+    return total[0].reshape(d, r, r), total[1]
+
+
+def solved(Q: Floats, q: Floats, ridges: Floats) -> Floats:
+    """Return the solutions of (Q_i + ridge_i I) x = q_i; both are overwritten."""
+    from rankfold.kernels import least_squares
+    from rankfold.kernels.pool import run
+
+    d, r = q.shape
+    Q[:, np.arange(r), np.arange(r)] += ridges[:, None]
+    run(least_squares.factorise, _CHUNKS, d * r**3, (_bounds(d), Q, 0.0))
+    run(least_squares.substitute, _CHUNKS, d * r**2, (_bounds(d), Q, q))
+    return q
+
+
+def _bounds(lines: int) -> NDArray[np.uint64]:
+    return np.linspace(0, lines, min(_CHUNKS, lines) + 1).astype(np.uint64)

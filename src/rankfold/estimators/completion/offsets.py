@@ -1,0 +1,97 @@
+"""Offsets of rows and columns alone: what a model predicts before rows and columns interact."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from rankfold.costs.completion import Completion
+from rankfold.costs.offsets import Biases
+from rankfold.costs.shifted import with_offsets
+from rankfold.entries.observed import Observed, Side
+
+Floats = NDArray[np.float64]
+
+# A row's offset is shrunk as if it had this many more entries that deviate by 0. Of 0.5, 1, 2, 3, 4, 5, 8, 12
+# and 20, 2 gave the least error of offsets alone on training data held out, on all three sets of ratings of
+# `benchmarks.ratings`.
+RIDGE = 2.0
+_MAX_ITERATIONS = 200
+_PRECISION = 1e-12
+
+
+def no_biases(shape: tuple[int, int]) -> Biases:
+    """Return offsets that are all zero."""
+    return Biases(0.0, np.zeros(shape[0]), np.zeros(shape[1]))
+
+
+def fit_biases(cost: Completion) -> Biases:
+    """Minimise |Ω| f + ρ(‖rows‖² + ‖cols‖²) over W_ij = mean + rows[i] + cols[j], for any convex loss.
+
+    Examples
+    --------
+    >>> import rankfold as rf
+    >>> cost = rf.Completion([0, 0, 1, 1], [0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0], (2, 2))
+    >>> round(fit_biases(cost).mean, 6)
+    2.5
+    """
+    (d1, d2), size = cost.shape, cost.observed.size
+    empty = np.zeros((d1, 0)), np.zeros((d2, 0))
+    # In units in which all unknowns curve alike, so that more data do not take more iterations.
+    units = 1 / np.sqrt(np.concatenate([[size], *(n + RIDGE for n in counts(cost))]))
+
+    def penalised(z: Floats) -> tuple[float, Floats]:
+        mean, rows, cols = np.split(z * units, [1, 1 + d1])
+        value, f_L, f_R = cost.evaluate(*with_offsets(*empty, mean + rows, cols))
+        total = size * value + RIDGE * (rows @ rows + cols @ cols)
+        by_row, by_col = size * f_L[:, 0], size * f_R[:, 1]
+        slope = np.concatenate([[by_row.sum()], by_row + 2 * RIDGE * rows, by_col + 2 * RIDGE * cols])
+        return total, slope * units
+
+    options = {"maxiter": _MAX_ITERATIONS, "ftol": _PRECISION, "gtol": 0.0, "maxcor": 20}
+    found = minimize(penalised, np.zeros(units.size), jac=True, method="L-BFGS-B", options=options)
+    mean, rows, cols = np.split(found.x * units, [1, 1 + d1])
+    return Biases(float(mean[0]), rows, cols)
+
+
+def counts(cost: Completion) -> tuple[Floats, Floats]:
+    """Return the number of entries in each row and in each column, or their weight."""
+    return side_counts(cost.observed.by_row), side_counts(cost.observed.by_column)
+
+
+def side_counts(side: Side) -> Floats:
+    """Return the number of entries of each line of a side, or their weight."""
+    if side.data.shape[1] == 1:
+        return side.counts.astype(np.float64)
+    return np.bincount(side.keys, side.data[:, 1], side.lines).astype(np.float64, copy=False)
+
+
+def subtract(cost: Completion, biases: Biases) -> None:
+    """Replace the values of a cost that nobody else holds by what the offsets leave over, in place."""
+    observed, (mean, rows, cols) = cost.observed, biases
+    for side, own, other in ((observed.by_row, rows, cols), (observed.by_column, cols, rows)):
+        for s in range(side.stripes):
+            bounds, indptr, indices, _ = side.stripe(s)
+            for first, last in pairwise(bounds.tolist()):  # a chunk at a time, for memory's sake
+                starts = indptr[first : last + 1].view(np.int64)
+                entries = slice(int(starts[0]), int(starts[-1]))
+                lead = np.repeat(mean + own[first:last], starts[1:] - starts[:-1])
+                side.data[entries, 0] -= lead + other[indices[entries]]
+
+
+def copied(cost: Completion) -> Completion:
+    """Return the same cost with values of its own; positions are shared."""
+    sides = (replace(side, data=side.data.copy()) for side in (cost.observed.by_row, cost.observed.by_column))
+    return Completion.from_observed(Observed(cost.shape, *sides), cost.loss)
+
+
+def predictions(biases: Biases, rows: NDArray[Any], cols: NDArray[Any]) -> Floats:
+    """Return mean + rows + cols at positions, of which -1 stands for a row or column never seen."""
+    return (
+        biases.mean + np.where(rows < 0, 0.0, biases.rows[rows]) + np.where(cols < 0, 0.0, biases.cols[cols])
+    )

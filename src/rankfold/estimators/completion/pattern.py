@@ -1,0 +1,75 @@
+"""Which entries a model was fitted to: their positions, without values."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold.entries.observed import Side
+
+
+class Pattern(NamedTuple):
+    """Positions by row: the columns of row i are `indices[indptr[i]:indptr[i + 1]]`."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.unsignedinteger[Any]]
+
+    @classmethod
+    def of(cls, side: Side) -> Pattern:
+        """Return the positions of a side; shared with it, unless it is in stripes.
+
+        Examples
+        --------
+        >>> import rankfold as rf
+        >>> cost = rf.Completion([1, 0, 1], [1, 0, 0], [1.0, 2.0, 3.0], (2, 2))
+        >>> Pattern.of(cost.observed.by_row).indices.tolist()
+        [0, 0, 1]
+        """
+        if side.stripes == 1:
+            return cls(side.indptr.view(np.int64), side.indices)
+        indptr = np.concatenate([[0], np.cumsum(side.counts)])
+        places, indices = indptr[:-1].copy(), np.empty_like(side.indices)
+        for s in range(side.stripes):
+            starts = side.stripe(s)[1].view(np.int64)
+            for first, last in pairwise(side.bounds[s].tolist()):  # a chunk at a time, for memory's sake
+                part, free = starts[first : last + 1], places[first:last]
+                lengths = part[1:] - part[:-1]
+                entries = np.arange(part[0], part[-1])
+                indices[entries + np.repeat(free - part[:-1], lengths)] = side.indices[entries]
+                free += lengths
+        return cls(indptr, indices)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Number of entries of each row."""
+        return self.indptr[1:] - self.indptr[:-1]
+
+    def rows(self, chosen: NDArray[Any]) -> Pattern:
+        """Return some rows, in the order asked for."""
+        sizes = self.counts[chosen]
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.arange(indptr[-1]) + np.repeat(self.indptr[chosen] - indptr[:-1], sizes)
+        return Pattern(indptr, self.indices[places])
+
+    def columns(self, chosen: NDArray[Any], size: int) -> Pattern:
+        """Return some columns as rows: the rows in which each of them has an entry; `size` columns in all."""
+        number = np.full(size, -1)
+        number[chosen] = np.arange(len(chosen))
+        found = number[self.indices]
+        entries = np.flatnonzero(found >= 0)
+        found = found[entries]
+        order = np.argsort(found, kind="stable")
+        rows = np.searchsorted(self.indptr, entries[order], side="right") - 1
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(found, minlength=len(chosen)))])
+        return Pattern(indptr, rows.astype(self.indices.dtype))
+
+    def extended(self, rows: NDArray[Any], cols: NDArray[Any], lines: int) -> Pattern:
+        """Return the positions with more of them, `lines` rows in all."""
+        indptr = np.append(self.indptr, np.full(lines + 1 - self.indptr.size, self.indptr[-1]))
+        order = np.argsort(rows, kind="stable")
+        indices = np.insert(self.indices, indptr[rows[order] + 1], cols[order].astype(self.indices.dtype))
+        indptr[1:] += np.cumsum(np.bincount(rows, minlength=lines))
+        return Pattern(indptr, indices)

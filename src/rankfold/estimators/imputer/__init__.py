@@ -1,0 +1,1 @@
+"""`LowRankImputer`: the holes of a table filled by a factor model."""

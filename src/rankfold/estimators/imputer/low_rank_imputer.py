@@ -1,0 +1,203 @@
+"""Fill the holes of a table by a model of low rank, as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rankfold.estimators.fingerprint import fingerprint
+from rankfold.estimators.fitting import all_or_nothing
+from rankfold.estimators.imputer.factor_model import FactorModel, choose_rank, fit
+from rankfold.estimators.imputer.tables import as_table, like_table
+from rankfold.selection.rank import RankPath
+
+MAX_FEATURES = 8192  # the model holds two matrices of features × features
+
+
+class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Fill holes by what a model of low rank expects there, given the other entries of the row.
+
+    Rows are taken to be mean + L z + noise, in units of each column's standard deviation, with a z of `rank`
+    numbers for each row and a noise variance for each column. EM fits the model to the known entries. A row,
+    whether seen in `fit` or not, is then filled by L z, with z the ridge regression of its known entries on
+    the columns' factors L, each entry weighed by the reciprocal of its column's noise. Known entries are
+    left as they are, bit for bit.
+
+    Holes are NaN (or `missing_values`) in arrays and tables, and the entries that are not stored in SciPy
+    sparse matrices, whose stored zeros are zeros. Sparse input gives an array, a torch tensor a tensor, and
+    a pandas or polars table a table with the same columns, in which those without holes keep their type.
+
+    Parameters
+    ----------
+    rank
+        The length of z, below the number of columns; "auto" chooses it by entries held out.
+    missing_values
+        What stands for a hole.
+    keep_empty_features
+        Whether columns without any known entry are filled with 0; if not, they are left out.
+    add_indicator
+        Whether to append, for each column with holes in `fit`, a column that is 1 where it has a hole.
+    max_iterations
+        The most EM steps.
+    tolerance
+        The fit ends when a step changes the filled entries by no more than this in root mean square, in units
+        of their columns' standard deviations.
+    warm_start
+        Whether `fit` starts from the model that the last `fit` found, if there are as many columns.
+    random_state
+        Of the entries held out to choose the rank.
+    verbose
+        0: silent; 1: a live line, on a terminal; 2: a line per rank tried and per EM step.
+
+    Attributes
+    ----------
+    mean_, scale_
+        The mean and the standard deviation of each column's known entries.
+    factors_, noise_variance_, offset_
+        L, the columns' noise and the model's mean, all in units of `scale_`, from `mean_` on.
+    rank_, rank_path_
+        The rank; and the held-out error for every rank tried, or None.
+    n_iter_
+        EM steps taken.
+    data_fingerprint_
+        A digest of what the model was fitted to; `rankfold.save` keeps it.
+
+    Examples
+    --------
+    >>> import numpy as np, rankfold as rf
+    >>> table = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [3.0, np.nan, 9.0], [4.0, 8.0, 12.0]])
+    >>> rf.LowRankImputer(rank=1).fit_transform(table)[2].round(2)
+    array([3., 6., 9.])
+    """
+
+    def __init__(
+        self,
+        rank: int | str = "auto",
+        *,
+        missing_values: Any = np.nan,
+        keep_empty_features: bool = False,
+        add_indicator: bool = False,
+        max_iterations: int = 50,
+        tolerance: float = 1e-2,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.rank = rank
+        self.missing_values = missing_values
+        self.keep_empty_features = keep_empty_features
+        self.add_indicator = add_indicator
+        self.max_iterations = max_iterations
+        self.tolerance = tolerance
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the model to the known entries of X, (n_samples, n_features)."""
+        numbers, known = self._validated(X, reset=True)
+        if not known.any():
+            raise ValueError("X has no known entry: there is nothing to learn from")
+        self.data_fingerprint_ = fingerprint(numbers, known)
+        self.empty_features_ = ~known.any(axis=0)
+        self.indicated_features_ = np.flatnonzero(~known.all(axis=0))
+        counts = np.maximum(known.sum(axis=0), 1)
+        self.mean_ = np.sum(numbers, axis=0, where=known) / counts
+        deviations = np.where(known, numbers - self.mean_, 0.0)
+        scale = np.sqrt(np.sum(deviations**2, axis=0) / counts)
+        # A column whose values differ by rounding alone is a constant.
+        constant = scale <= 10 * np.finfo(numbers.dtype).eps * np.abs(self.mean_)
+        self.scale_ = np.where(constant, 1.0, scale)
+        Z = np.where(constant, 0.0, deviations / self.scale_).astype(np.float64)
+        self.rank_ = self._rank(Z, known)
+        model, self.n_iter_, converged = fit(
+            self._start(Z.shape[1]), Z, known, self.rank_, self.max_iterations, self.tolerance, self.verbose
+        )
+        self.offset_, self.factors_, self.noise_variance_ = model.mean, model.L, model.psi
+        if not converged and self.max_iterations > 1:
+            warnings.warn(
+                f"filled entries still changed after {self.n_iter_} steps: raise max_iterations or tolerance",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return X with its holes filled; rows may be other ones than those of `fit`."""
+        check_is_fitted(self)
+        numbers, known = self._validated(X, reset=False)
+        model = FactorModel(self.offset_, self.factors_, self.noise_variance_)
+        Z = np.where(known, (numbers - self.mean_) / self.scale_, 0.0).astype(np.float64)
+        expected = np.where(self.empty_features_, 0.0, self.mean_ + self.scale_ * model.filled(Z, known))
+        full = np.where(known, numbers, expected.astype(numbers.dtype, copy=False))
+        extra = ~known[:, self.indicated_features_] if self.add_indicator else None
+        return like_table(X, full, self._kept(), extra, self)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the columns that `transform` returns."""
+        names = super().get_feature_names_out(input_features)
+        kept = names[self._kept()]
+        if not self.add_indicator:
+            return np.asarray(kept)
+        flags = [f"missingindicator_{name}" for name in names[self.indicated_features_]]
+        return np.concatenate([kept, np.asarray(flags, dtype=object)])
+
+    def _kept(self) -> NDArray[np.bool_]:
+        return np.asarray(~self.empty_features_ | self.keep_empty_features)
+
+    def _validated(self, X: Any, reset: bool) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """The table as floats, with 0 in its holes, and where it is known."""
+        X, stored = as_table(X)
+        holes_are_nan = isinstance(self.missing_values, float) and np.isnan(self.missing_values)
+        numbers = validate_data(
+            self, X, reset=reset, dtype=(np.float64, np.float32), accept_sparse="csr",
+            ensure_all_finite="allow-nan" if holes_are_nan else True,
+        )  # fmt: skip
+        if numbers.shape[1] > MAX_FEATURES:
+            raise ValueError(
+                f"X has {numbers.shape[1]} features; this model takes {MAX_FEATURES} at most. "
+                "For wider tables, use rankfold.MatrixCompletion on the known entries"
+            )
+        if stored is not None:
+            known = np.asarray(stored.toarray(), dtype=bool)
+            numbers = numbers.toarray()
+        else:
+            known = np.ones(numbers.shape, dtype=bool)
+        known &= ~np.isnan(numbers) if holes_are_nan else numbers != self.missing_values
+        return np.where(known, numbers, numbers.dtype.type(0)), known
+
+    def _start(self, columns: int) -> FactorModel:
+        """The model to start from: the last one, if that is asked for and it has as many columns."""
+        if self.warm_start and hasattr(self, "factors_") and len(self.factors_) == columns:
+            return FactorModel(self.offset_, self.factors_, self.noise_variance_)
+        return FactorModel.start(columns)
+
+    def _rank(self, Z: NDArray[np.float64], known: NDArray[np.bool_]) -> int:
+        largest = max(1, min(Z.shape[0], Z.shape[1] - 1))
+        self.rank_path_: RankPath | None = None
+        rank: Any = self.rank
+        if rank != "auto":
+            if not (isinstance(rank, (int, np.integer)) and 1 <= rank <= largest):
+                raise ValueError(
+                    f"rank must be 'auto' or an integer from 1 to {largest}, below the number of columns and "
+                    f"no more than that of rows (X has the shape {Z.shape}); got {rank!r}"
+                )
+            return int(rank)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        self.rank_path_ = choose_rank(Z, known, largest, rng, self.verbose)
+        return self.rank_path_.chosen
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

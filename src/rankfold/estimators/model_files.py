@@ -1,0 +1,264 @@
+"""Fitted estimators in files: arrays, labels and settings, one file per model, and no code.
+
+A file is a line with the format's number, the length of a JSON text and that text, the arrays that the text
+refers to, in NumPy's own format, and the SHA-256 of all that. The text names classes; what a name means is
+looked up among those listed here, and nothing that a file names is ever imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+import rankfold
+from rankfold._version import __version__
+from rankfold.atomic import replacing
+from rankfold.costs.losses import Loss
+from rankfold.costs.offsets import Biases
+from rankfold.estimators.completion.pattern import Pattern
+from rankfold.estimators.regression.criteria import SelectionPath
+from rankfold.kernels import formulas
+from rankfold.run.records import Classes, Packer, Unpacker
+from rankfold.run.trace import Trace
+from rankfold.selection.rank import RankPath
+
+FORMAT = 1
+ESTIMATORS = (
+    "MatrixCompletion",
+    "LowRankImputer",
+    "PairRegressor",
+    "PairClassifier",
+    "ReducedRankRegression",
+)
+_MAGIC = b"rankfold model, format "
+_DIGEST = hashlib.sha256().digest_size
+_CHUNK = 1 << 20
+# Settings may be geometries (classes) and solvers (dataclasses of options); fitted attributes the rest.
+_GEOMETRIES = ("FullRank", "Polar", "SubspaceProjection", "Embedded")
+_SOLVERS = (
+    "GradientDescent", "ConjugateGradient", "TrustRegion", "RankContinuation", "ReweightedContinuation"
+)  # fmt: skip
+
+
+class ModelFileError(ValueError):
+    """A file that is no model of this library, is damaged, or is of another format."""
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write an estimator to the file `path`, which holds its old content until all of the new is on disk.
+
+    Settings and fitted attributes are kept, beside the version of the library and a fingerprint of the data
+    that the model was fitted to. Settings that are functions or random generators cannot be kept; those that
+    are tables (pandas, polars) are kept as arrays.
+
+    Examples
+    --------
+    >>> import os, tempfile, rankfold as rf
+    >>> pairs = [("a", "x"), ("b", "y"), ("a", "y")]
+    >>> model = rf.MatrixCompletion(rank=1, regularization=1.0).fit(pairs, [1.0, 2.0, 3.0])
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.rankfold")
+    >>> rf.save(model, path)
+    >>> bool((rf.load(path).predict([("b", "x")]) == model.predict([("b", "x")])).all())
+    True
+    """
+    name = type(model).__name__
+    if not _is_ours(model):
+        raise TypeError(f"save takes an estimator ({', '.join(_registry())}), not a {name}")
+    packer = _ModelPacker(_records())
+    meta = {
+        "rankfold": __version__,
+        "fingerprint": getattr(model, "data_fingerprint_", None),
+        "model": packer.pack(model, name),
+        "arrays": len(packer.arrays),
+    }
+    with replacing(path) as file:
+        _write(file, json.dumps(meta).encode(), packer.arrays)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read an estimator that `rankfold.save` wrote.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    ModelFileError
+        The file is no model, is damaged, or was written by a version of the library with another format.
+    """
+    name = os.fspath(path)
+    with Path(path).open("rb") as file:
+        _check_format(name, file.readline(len(_MAGIC) + 20))
+        start, size = file.tell(), os.fstat(file.fileno()).st_size
+        if size < start + 8 + _DIGEST or not _is_whole(file, size - _DIGEST):
+            raise ModelFileError(f"{name!r} is damaged: its checksum does not fit; restore it from a copy")
+        file.seek(start)
+        try:
+            meta = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+            arrays = {
+                f"array{k}": np.lib.format.read_array(file, allow_pickle=False) for k in range(meta["arrays"])
+            }
+            return _ModelUnpacker(_records(), arrays).unpack(meta["model"])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            # Written by another version of the library with the same format, or by somebody else.
+            raise ModelFileError(f"{name!r} does not fit rankfold {__version__}: {error}") from error
+
+
+def _registry() -> dict[str, type]:
+    return {name: getattr(rankfold, name) for name in ESTIMATORS if hasattr(rankfold, name)}
+
+
+def _is_ours(value: Any) -> bool:
+    return type(value) is _registry().get(type(value).__name__)
+
+
+def _records() -> Classes:
+    records = [Biases, Pattern, RankPath, SelectionPath, *(getattr(rankfold, name) for name in _SOLVERS)]
+    return {f"{cls.__module__}.{cls.__qualname__}": cls for cls in records}
+
+
+def _fitted(model: Any) -> dict[str, Any]:
+    """What `fit` found and, though no setting, what `set_output` asked for."""
+    return {
+        key: value
+        for key, value in vars(model).items()
+        if (key.endswith("_") and not key.startswith("_")) or key == "_sklearn_output_config"
+    }
+
+
+class _ModelPacker(Packer):
+    """Packs what estimators hold beside what the states of a run do."""
+
+    def pack(self, value: Any, where: str = "model") -> Any:
+        name = type(value).__name__
+        if _is_ours(value):
+            settings, fitted = value.get_params(deep=False), _fitted(value)
+            return {
+                "estimator": name,
+                "settings": {key: self.pack(part, f"{where}.{key}") for key, part in settings.items()},
+                "fitted": {key: self.pack(part, f"{where}.{key}") for key, part in fitted.items()},
+            }
+        if isinstance(value, Trace):
+            return {"trace": self.pack(np.asarray(value), where)}
+        if isinstance(value, Loss) and value.formula in formulas.BUILT_IN:
+            return {"loss": value.formula.__name__, "parameter": value.parameter}
+        if isinstance(value, type) and value.__name__ in _GEOMETRIES:
+            return {"geometry": value.__name__}
+        if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+            return {"dtype": np.dtype(value).name}
+        if sparse.issparse(value):
+            rows = sparse.csr_array(value)
+            parts = self.pack((rows.data, rows.indices, rows.indptr), where)
+            return {"sparse": parts, "shape": list(rows.shape)}
+        if hasattr(value, "to_numpy"):
+            return self.pack(value.to_numpy(), where)
+        if isinstance(value, np.ndarray) and value.dtype.hasobject:
+            return {"strings": _strings(value, where)}
+        if isinstance(value, list):
+            return {"list": [self.pack(part, f"{where}[{k}]") for k, part in enumerate(value)]}
+        if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+            return {"dict": {key: self.pack(part, f"{where}[{key!r}]") for key, part in value.items()}}
+        return super().pack(value, where)
+
+
+def _strings(array: NDArray[Any], where: str) -> list[str]:
+    """The elements of an array of Python strings, such as `feature_names_in_`."""
+    if array.ndim != 1 or not all(isinstance(element, str) for element in array):
+        raise TypeError(f"{where} is an array of Python objects, which a file cannot hold")
+    return [str(element) for element in array]
+
+
+class _ModelUnpacker(Unpacker):
+    """Puts together what a `_ModelPacker` took apart."""
+
+    def unpack(self, tree: Any) -> Any:
+        match tree:
+            case {"estimator": name, "settings": settings, "fitted": fitted}:
+                return self._estimator(name, settings, fitted)
+            case {"trace": rows}:
+                return Trace.from_array(self.unpack(rows))
+            case {"loss": name, "parameter": parameter}:
+                return Loss(Loss.named(name).formula, parameter)
+            case {"geometry": name} if name in _GEOMETRIES:
+                return getattr(rankfold, name)
+            case {"dtype": name}:
+                return np.dtype(name)
+            case {"sparse": parts, "shape": shape}:
+                return sparse.csr_array(self.unpack(parts), tuple(shape))
+            case {"strings": strings}:
+                return np.array(strings, dtype=object)
+            case {"list": parts}:
+                return [self.unpack(part) for part in parts]
+            case {"dict": parts}:
+                return {key: self.unpack(part) for key, part in parts.items()}
+        return super().unpack(tree)
+
+    def _estimator(self, name: str, settings: dict[str, Any], fitted: dict[str, Any]) -> Any:
+        if name not in _registry():
+            raise ValueError(f"it holds a {name!r}, which is no estimator of this version")
+        model = _registry()[name](**{key: self.unpack(part) for key, part in settings.items()})
+        for key, part in fitted.items():
+            setattr(model, key, self.unpack(part))
+        return model
+
+
+class _Hashing:
+    """A file that is written to, and hashed on the way."""
+
+    def __init__(self, file: IO[bytes]):
+        self.file, self.hash = file, hashlib.sha256()
+
+    def write(self, part: Any) -> int:
+        self.hash.update(part)
+        return self.file.write(part)
+
+
+def _write(file: IO[bytes], text: bytes, arrays: dict[str, NDArray[Any]]) -> None:
+    hashing = _Hashing(file)
+    hashing.write(_MAGIC + f"{FORMAT}\n".encode())
+    hashing.write(len(text).to_bytes(8, "little"))
+    hashing.write(text)
+    for array in arrays.values():
+        np.lib.format.write_array(hashing, array, allow_pickle=False)
+    file.write(hashing.hash.digest())
+
+
+def _check_format(name: str, line: bytes) -> None:
+    number = line.removeprefix(_MAGIC).rstrip(b"\n")
+    if not (line.startswith(_MAGIC) and line.endswith(b"\n") and number.isdigit()):
+        raise ModelFileError(f"{name!r} is not a model that rankfold.save wrote, or its beginning is damaged")
+    if int(number) > FORMAT:
+        raise ModelFileError(
+            f"{name!r} has the format {int(number)}, newer than this rankfold {__version__} reads "
+            f"({FORMAT}): upgrade rankfold to load it"
+        )
+    if int(number) < FORMAT:
+        raise ModelFileError(
+            f"{name!r} has the old format {int(number)}, which rankfold {__version__} no longer "
+            "reads: load it with the version that wrote it, or fit the model again"
+        )
+
+
+def _is_whole(file: IO[bytes], length: int) -> bool:
+    """Whether the last bytes of a file are the hash of the `length` bytes before them."""
+    digest = hashlib.sha256()
+    file.seek(0)
+    for chunk in _chunks(file, length):
+        digest.update(chunk)
+    return file.read() == digest.digest()
+
+
+def _chunks(file: IO[bytes], length: int) -> Iterator[bytes]:
+    while length > 0:
+        chunk = file.read(min(_CHUNK, length))
+        if not chunk:
+            return
+        length -= len(chunk)
+        yield chunk

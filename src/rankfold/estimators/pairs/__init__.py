@@ -1,0 +1,1 @@
+"""`PairRegressor` and `PairClassifier`: bilinear models on pairs of feature rows."""

@@ -1,0 +1,1 @@
+"""`ReducedRankRegression`: several responses by coefficients of low rank."""

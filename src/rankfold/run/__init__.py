@@ -1,0 +1,1 @@
+"""The one driver of every method: clock, stopping, trace, progress, checkpoints and results."""

@@ -1,0 +1,111 @@
+"""What a run has found: while it lasts (`Progress`), and at its end (`Result`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from rankfold.geometry.base import Point
+from rankfold.run.trace import Trace
+
+
+class Best(NamedTuple):
+    """The point of the lowest value so far."""
+
+    x: Point
+    value: float
+    gradient_norm: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands: what callbacks see and checkpoints hold.
+
+    Attributes
+    ----------
+    state
+        The method's own state.
+    best
+        The point of the lowest value so far, with value and gradient norm.
+    trace
+        One row per iteration; the last is that of `state`.
+    """
+
+    state: Any
+    best: Best
+    trace: Trace
+
+    @property
+    def x(self) -> Point:
+        """The current point."""
+        return self.state.x
+
+    @property
+    def iteration(self) -> int:
+        """How many steps were taken."""
+        return self.trace[-1].iteration
+
+    @property
+    def value(self) -> float:
+        """The value at the current point."""
+        return self.trace[-1].value
+
+    @property
+    def gradient_norm(self) -> float:
+        """The gradient norm at the current point."""
+        return self.trace[-1].gradient_norm
+
+    @property
+    def seconds(self) -> float:
+        """The time spent, also before a resume."""
+        return self.trace[-1].seconds
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `minimize` found.
+
+    Attributes
+    ----------
+    x
+        The final point if the run converged, otherwise the point of the lowest value.
+    value, gradient_norm
+        The cost and the norm of its gradient at `x`.
+    converged
+        Whether the rule that ended the run means convergence.
+    stop_reason
+        Why the run ended, with the numbers.
+    trace
+        One row per iteration, see `rankfold.run.trace.Trace`.
+    state
+        The method's last state: `solver.step(problem, state)` goes on from there.
+    error
+        The exception that ended the run, if one did.
+    """
+
+    x: Point = field(repr=False)
+    value: float
+    gradient_norm: float
+    converged: bool
+    stop_reason: str
+    trace: Trace = field(repr=False)
+    state: Any = field(repr=False)
+    error: Exception | None = None
+
+    @property
+    def iterations(self) -> int:
+        """How many steps were taken."""
+        return self.trace[-1].iteration
+
+    @property
+    def seconds(self) -> float:
+        """The time the run took, that before a resume included."""
+        return self.trace[-1].seconds
+
+    def __repr__(self) -> str:
+        verdict = "converged" if self.converged else "not converged"
+        return (
+            f"Result({verdict}: {self.stop_reason}; value={self.value:.6g}, "
+            f"gradient_norm={self.gradient_norm:.6g}, "
+            f"iterations={self.iterations}, seconds={self.seconds:.3g})"
+        )

@@ -1,0 +1,171 @@
+"""What a run did: one row per iteration, the start and the final point included."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from math import isfinite, nan
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_type_hints, overload
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+class Row(NamedTuple):
+    """One iteration: where it ended, how it went, and what was evaluated during it."""
+
+    iteration: int
+    value: float
+    gradient_norm: float
+    seconds: float
+    step: float = nan
+    backtracks: int = 0
+    inner_iterations: int = 0
+    radius: float = nan
+    rho: float = nan
+    values: int = 0
+    gradients: int = 0
+    hessians: int = 0
+    polynomials: int = 0
+    note: str = ""
+
+
+_KINDS: dict[str, type] = get_type_hints(Row)
+_SHOWN = ("iteration", "value", "gradient_norm", "seconds", "step", "backtracks", "inner_iterations", "note")
+
+
+class Trace:
+    """The rows of a run, oldest first. A trace never changes: `extended` gives the next one.
+
+    `trace["value"]` is a column as a NumPy array, `trace[-1]` a row; `np.asarray(trace)` and
+    `trace.array` hold everything.
+
+    Examples
+    --------
+    >>> from rankfold.run.trace import Row, Trace
+    >>> trace = Trace([Row(0, 4.0, 2.0, 0.0), Row(1, 1.0, 0.5, 0.1, step=0.25)])
+    >>> trace["value"]
+    array([4., 1.])
+    >>> len(trace), trace[-1].gradient_norm, trace.array.step[1]
+    (2, 0.5, np.float64(0.25))
+    """
+
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = rows
+        self._length = len(rows)
+
+    @classmethod
+    def from_array(cls, array: NDArray[np.void]) -> Trace:
+        """Return the trace that `np.asarray` turned into `array`."""
+        return cls([Row(*row) for row in array.tolist()])
+
+    def extended(self, row: Row) -> Trace:
+        """Return this trace with one more row."""
+        # The list is shared with the longer trace, which makes this O(1); only if another trace has already
+        # grown from this one is there something to copy.
+        rows = self._rows if len(self._rows) == self._length else self._rows[: self._length]
+        rows.append(row)
+        return Trace(rows)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows[: self._length])
+
+    @overload
+    def __getitem__(self, key: int) -> Row: ...
+    @overload
+    def __getitem__(self, key: str) -> NDArray[Any]: ...
+    def __getitem__(self, key: int | str) -> Row | NDArray[Any]:
+        if isinstance(key, str):
+            return self._column(key)
+        if not -self._length <= key < self._length:
+            raise IndexError(f"row {key} of a trace of {self._length} rows")
+        return self._rows[key % self._length]
+
+    def _column(self, name: str) -> NDArray[Any]:
+        if name not in Row._fields:
+            raise KeyError(f"no column {name!r} in a trace: it has {', '.join(Row._fields)}")
+        column = Row._fields.index(name)
+        return np.array([row[column] for row in self], dtype=_KINDS[name])
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        # A fixed-width string column wants its width beforehand.
+        width = max([len(row.note) for row in self], default=0)
+        kinds = [(name, f"U{max(width, 1)}" if kind is str else kind) for name, kind in _KINDS.items()]
+        array = np.array(list(self), dtype=kinds)
+        return array if dtype is None else array.astype(dtype)
+
+    @property
+    def array(self) -> np.recarray[Any, Any]:
+        """Everything, as a NumPy record array."""
+        return np.asarray(self).view(np.recarray)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the trace as a pandas DataFrame."""
+        import pandas as pd
+
+        return pd.DataFrame({name: self[name] for name in Row._fields})
+
+    def to_csv(self, path: str | PathLike[str]) -> None:
+        """Write the trace to `path` as comma-separated values; every float reads back exactly."""
+        with Path(path).open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(Row._fields)
+            writer.writerows(self)
+
+    def to_json(self, path: str | PathLike[str]) -> None:
+        """Write the trace to `path` as a JSON list of objects.
+
+        JSON has no NaN and no infinity: both become null. Every other float reads back exactly.
+        """
+        rows = [{name: _json(cell) for name, cell in row._asdict().items()} for row in self]
+        Path(path).write_text(json.dumps(rows, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+    def plot(self, ax: Axes | None = None, against: Literal["iteration", "seconds"] = "iteration") -> Axes:
+        """Draw value and gradient norm on a logarithmic axis (needs matplotlib) and return the axes."""
+        import matplotlib.pyplot as plt
+
+        if against not in ("iteration", "seconds"):
+            raise ValueError(f"against must be 'iteration' or 'seconds', not {against!r}")
+        if ax is None:
+            ax = plt.figure(layout="constrained").add_subplot()
+        for name, style in (("value", "o-"), ("gradient_norm", "s--")):
+            column = self[name]
+            # A logarithmic axis has no place for zero, where a run may well end, nor for a negative cost.
+            drawn = np.where(column > 0, column, nan)
+            ax.plot(self[against], drawn, style, markersize=3, linewidth=1.2, label=name.replace("_", " "))
+        if any((self[name] > 0).any() for name in ("value", "gradient_norm")):
+            ax.set_yscale("log")
+        ax.set_xlabel(against)
+        ax.grid(visible=True, alpha=0.3)
+        ax.legend()
+        return ax
+
+    def __repr__(self) -> str:
+        rows = [_cells(row) for row in self]
+        if len(rows) > 8:
+            rows = [*rows[:3], ["..."] + [""] * (len(_SHOWN) - 1), *rows[-4:]]
+        table = [[name.replace("_", " ") for name in _SHOWN], *rows]
+        widths = [max(len(line[column]) for line in table) for column in range(len(_SHOWN))]
+        lines = [
+            "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in table
+        ]
+        return "\n".join([f"Trace of {len(self)} rows", *(line.rstrip() for line in lines)])
+
+
+def _json(cell: float | str) -> float | str | None:
+    return None if isinstance(cell, float) and not isfinite(cell) else cell
+
+
+def _cells(row: Row) -> list[str]:
+    cells = [getattr(row, name) for name in _SHOWN]
+    return [f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in cells]

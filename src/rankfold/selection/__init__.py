@@ -1,0 +1,1 @@
+"""What the data can tell: entries held out, the rank chosen by them, and what stays undetermined."""

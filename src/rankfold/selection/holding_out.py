@@ -1,0 +1,40 @@
+"""Holding out entries: what a model is judged by that it has not seen."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold.costs.completion import Completion
+
+Triples = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+
+
+def hold_out(cost: Completion, held_out: float, seed: int) -> tuple[Completion, Triples]:
+    """Return the cost of the entries kept, and (rows, columns, data) of those held out."""
+    side = cost.observed.by_row
+    rows, cols = (array.astype(np.int64) for array in (side.keys, side.indices))
+    count = round(held_out * rows.size)
+    if not 2 <= count < rows.size:
+        raise ValueError(f"held_out = {held_out} of {rows.size} entries is {count}: there must be at least 2")
+    order = np.random.default_rng(seed).permutation(rows.size)
+    test, kept = order[:count], np.sort(order[count:])
+    with warnings.catch_warnings():
+        # A line whose every entry is held out is determined again when all entries are fitted.
+        warnings.filterwarnings("ignore", message=".*no observed entry.*", category=UserWarning)
+        train = Completion(
+            rows[kept], cols[kept], side.data[kept, 0], cost.shape,
+            weights=side.data[kept, 1] if cost.observed.weighted else None,
+            loss=cost.loss, duplicates="keep",
+        )  # fmt: skip
+    return train, (rows[test], cols[test], side.data[test])
+
+
+def losses_of(cost: Completion, test: Triples, predicted: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the (weighted) losses of entries held out, given what is predicted for them."""
+    data = test[2]
+    values, _, _ = cost.loss(predicted, data[:, 0])
+    return np.asarray(values * data[:, 1] if data.shape[1] == 2 else values, dtype=np.float64)

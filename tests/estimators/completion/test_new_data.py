@@ -1,0 +1,210 @@
+"""Rows, columns and entries that come after the fit."""
+
+import numpy as np
+import pytest
+from rating_data import everywhere, model, ratings, rmse
+
+import rankfold as rf
+from rankfold.estimators.completion.offsets import RIDGE
+
+WEIGHT = 0.7
+X, Y, TRUTH = ratings(entries=1600)
+OLD = X[:, 0] < 50  # rows 50 to 59 are new
+
+
+def trained(**options):
+    return model(regularization=WEIGHT, tolerance=1e-12, **options).fit(X[OLD], Y[OLD])
+
+
+def new_rows():
+    pairs = X[~OLD] - np.array([50, 0])
+    return pairs, Y[~OLD]
+
+
+def row_by_hand(fitted, cols, values, bias=True):
+    """Offset and factor of a row with these entries, by the normal equations."""
+    R, c = fitted.factors_[1], fitted.biases_.mean + fitted.biases_.cols
+    b = (values - c[cols]).sum() / (len(cols) + RIDGE) if bias else 0.0
+    A = R[cols].T @ R[cols] + WEIGHT * np.sqrt(len(cols)) * np.eye(R.shape[1])
+    return b, np.linalg.solve(A, R[cols].T @ (values - c[cols] - b))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_folded_rows_solve_their_ridge_problems(bias):
+    fitted = trained(bias=bias)
+    pairs, y = new_rows()
+    folded = fitted.fold_in(pairs, y)
+    assert folded.shape_ == (10, 40)
+    for i in range(10):
+        mine = pairs[:, 0] == i
+        b, factor = row_by_hand(fitted, pairs[mine, 1], y[mine], bias)
+        np.testing.assert_allclose(folded.factors_[0][i], factor, atol=1e-10)
+        assert folded.biases_.rows[i] == pytest.approx(b)
+    assert folded.factors_[1] is fitted.factors_[1]
+    np.testing.assert_array_equal(everywhere(fitted, (50, 40)), everywhere(trained(bias=bias), (50, 40)))
+
+
+def test_folded_rows_are_predicted_nearly_as_by_a_refit():
+    pairs, y = new_rows()
+    folded = model().fit(X[OLD], Y[OLD]).fold_in(pairs, y)
+    refitted = model().fit(X, Y)
+    assert rmse(everywhere(folded, (10, 40)), TRUTH[50:]) < 1.2 * rmse(everywhere(refitted)[50:], TRUTH[50:])
+
+
+def test_columns_fold_in_like_rows():
+    fitted = trained()
+    flipped = model(regularization=WEIGHT, tolerance=1e-12).fit(X[OLD][:, ::-1], Y[OLD])
+    pairs, y = new_rows()
+    rows, columns = fitted.fold_in(pairs, y), flipped.fold_in(pairs[:, ::-1], y, side="column")
+    np.testing.assert_allclose(everywhere(columns, (40, 10)).T, everywhere(rows, (10, 40)), atol=1e-3)
+    seen = columns.observed_
+    keys = np.repeat(np.arange(40), seen.counts)
+    assert set(zip(keys, seen.indices.tolist(), strict=True)) == set(map(tuple, pairs[:, ::-1].tolist()))
+
+
+def test_weights_count_entries():
+    pairs, y = new_rows()
+    weighted = trained().fold_in(pairs, y, sample_weight=np.full(len(y), 2.0))
+    twice = trained().fold_in(np.repeat(pairs, 2, axis=0), np.repeat(y, 2))
+    np.testing.assert_allclose(weighted.factors_[0], twice.factors_[0], atol=1e-10)
+
+
+def test_other_losses_fold_in_to_their_minimum():
+    y = (TRUTH.mean() < Y).astype(float)
+    fitted = model(regularization=0.3, loss="logistic").fit(X[OLD], y[OLD])
+    pairs = X[~OLD] - np.array([50, 0])
+    folded = fitted.fold_in(pairs, y[~OLD])
+    predicted = folded.predict(pairs)
+    slope = np.zeros_like(folded.factors_[0])
+    np.add.at(slope, pairs[:, 0], (predicted - y[~OLD])[:, None] * fitted.factors_[1][pairs[:, 1]])
+    slope += 2 * 0.3 * np.sqrt(np.bincount(pairs[:, 0]))[:, None] * folded.factors_[0]
+    assert np.abs(slope).max() < 1e-3
+    assert np.mean((predicted > 0.5) == y[~OLD]) > 0.8
+    with pytest.raises(ValueError, match="partial_fit takes the square loss"):
+        fitted.partial_fit(pairs, y[~OLD])
+
+
+def test_labels_of_new_rows_are_theirs_and_those_of_columns_must_be_known():
+    names = [(f"u{i}", f"film{j}") for i, j in X[OLD]]
+    fitted = model(regularization=WEIGHT).fit(names, Y[OLD])
+    folded = fitted.fold_in([("new", "film3"), ("late", "film3")], [4.0, 1.0])
+    assert folded.row_labels_.tolist() == ["late", "new"]
+    assert folded.predict([("new", "film3")]) > folded.predict([("late", "film3")])
+    with pytest.raises(KeyError, match="the column label 'fim3' is not in this model: did you mean 'film3"):
+        fitted.fold_in([("new", "fim3")], [4.0])
+    with pytest.raises(TypeError, match="the row labels of this model are like 'u"):
+        fitted.fold_in([(3, "film3")], [4.0])
+    with pytest.raises(ValueError, match="side must be 'row' or 'column', not 'both'"):
+        fitted.fold_in([("new", "film3")], [4.0], side="both")
+    with pytest.raises(KeyError, match="column 40 is not in this model, which has columns 0 to 39"):
+        trained().fold_in([(0, 40)], [4.0])
+
+
+def test_triples_fold_in_by_label():
+    data = rf.data.Triples(X[:, 0], X[:, 1], Y, (60, 40), np.array([f"u{i:02}" for i in range(60)]), None)
+    fitted = model(regularization=WEIGHT).fit(data)
+    new = rf.data.Triples(np.array([0]), np.array([3]), np.array([9.0]), (1, 40), np.array(["z"]), None)
+    assert fitted.fold_in(new).row_labels_.tolist() == ["z"]
+
+
+def test_partial_fit_of_new_rows_is_fold_in():
+    fitted, folded = trained(), trained().fold_in(*new_rows())
+    fitted.partial_fit(X[~OLD], Y[~OLD])
+    assert fitted.shape_ == (60, 40)
+    np.testing.assert_allclose(fitted.factors_[0][50:], folded.factors_[0])
+    np.testing.assert_allclose(fitted.biases_.rows[50:], folded.biases_.rows)
+    whole = model(regularization=WEIGHT).fit(X, Y)
+    for mine, theirs in zip(fitted.observed_, whole.observed_, strict=True):
+        assert sorted(mine) == sorted(theirs)
+    assert rmse(everywhere(fitted), TRUTH) < 1.1 * rmse(everywhere(whole), TRUTH)
+
+
+def test_partial_fit_remembers_what_earlier_entries_said():
+    """A row that is told its entries in two parts has the factor that all of them at once give."""
+    fitted = trained()
+    pairs, y = new_rows()
+    mine = pairs[:, 0] == 0
+    cols, values = pairs[mine, 1], y[mine]
+    half = len(cols) // 2
+    R, c = fitted.factors_[1].copy(), fitted.biases_.cols.copy()
+    b, factor = row_by_hand(fitted, cols, values)
+    fitted.partial_fit([(50, j) for j in cols[:half]], values[:half])
+    fitted.factors_, fitted.biases_ = (fitted.factors_[0], R), fitted.biases_._replace(cols=c)
+    fitted.partial_fit([(50, j) for j in cols[half:]], values[half:])
+    assert fitted.biases_.rows[50] == pytest.approx(b)
+    np.testing.assert_allclose(fitted.factors_[0][50], factor, atol=1e-10)
+
+
+def test_partial_fit_takes_new_labels_on_both_sides():
+    names = [(f"u{i}", f"film{j}") for i, j in X[OLD]]
+    fitted = model(regularization=WEIGHT).fit(names, Y[OLD])
+    before = fitted.predict([("u7", "film1")])
+    users = ["u1", "u2", "u3", "new user"]
+    fitted.partial_fit([(u, film) for u in users for film in ("good", "bad")], [9.0, -3.0] * 4)
+    assert fitted.shape_ == (51, 42)
+    assert fitted.row_labels_[-1] == "new user"
+    assert fitted.col_labels_[-2:].tolist() == ["bad", "good"]
+    for user in (*users, "u4", "stranger"):
+        assert fitted.predict([(user, "good")]) > fitted.predict([(user, "bad")]) + 1
+    assert fitted.predict([("u7", "film1")]) == before  # neither has a new entry
+    assert not {"good", "bad"} & set(fitted.recommend("u1", n=42).cols)
+
+
+def test_partial_fit_without_a_fit_is_a_fit():
+    np.testing.assert_array_equal(
+        everywhere(model(regularization=WEIGHT).partial_fit(X, Y)),
+        everywhere(model(regularization=WEIGHT).fit(X, Y)),
+    )
+
+
+@pytest.mark.parametrize("exclude", [True, False])
+def test_recommendations_are_the_largest_predictions(exclude):
+    fitted = trained()
+    W = everywhere(fitted, (50, 40))
+    if exclude:
+        W[tuple(X[OLD].T)] = -np.inf
+    rows = [7, 3, 7]
+    found = fitted.recommend(rows, n=5, exclude_seen=exclude)
+    best = np.argsort(-W[rows], axis=1)[:, :5]
+    np.testing.assert_array_equal(found.cols.reshape(3, 5), best)
+    np.testing.assert_array_equal(found.rows, np.repeat(rows, 5))
+    np.testing.assert_allclose(found.scores.reshape(3, 5), np.take_along_axis(W[rows], best, axis=1))
+
+
+def test_a_row_that_has_everything_gets_no_recommendation():
+    pairs = [(0, j) for j in range(6)] + [(i, (i + j) % 6) for i in range(1, 6) for j in range(3)]
+    fitted = model(regularization=1.0).fit(pairs, np.arange(21.0))
+    found = fitted.recommend([0, 1], n=10)
+    assert found.rows.tolist() == [1, 1, 1]
+
+
+def test_neighbours_have_the_largest_cosines_of_w():
+    fitted = trained()
+    L, R = fitted.factors_
+    for side, W in (("row", L @ R.T), ("column", R @ L.T)):
+        unit = W / np.linalg.norm(W, axis=1, keepdims=True)
+        cosines = unit @ unit.T
+        np.fill_diagonal(cosines, -np.inf)
+        found = fitted.similar([4, 9], n=3, side=side)
+        best = np.argsort(-cosines[[4, 9]], axis=1)[:, :3]
+        np.testing.assert_array_equal(found.neighbours.reshape(2, 3), best)
+        np.testing.assert_allclose(
+            found.cosines.reshape(2, 3), np.take_along_axis(cosines[[4, 9]], best, axis=1), atol=1e-10
+        )
+
+
+def test_unknown_names_are_named_with_the_nearest():
+    names = [(f"user{i}", f"film{j}") for i, j in X]
+    fitted = model(regularization=1.0).fit(names, Y)
+    with pytest.raises(KeyError, match="the row label 'usr7' is not in this model: did you mean 'user7'"):
+        fitted.recommend(["user3", "usr7"])
+    with pytest.raises(KeyError, match=r"the column label 'film99' .* did you mean 'film9'"):
+        fitted.similar("film99")
+    with pytest.raises(KeyError, match=r"the row label '\?' is not in this model, which knows 60 others"):
+        fitted.recommend("?")
+    with pytest.raises(KeyError, match="row 60 is not in this model, which has rows 0 to 59"):
+        model(regularization=1.0).fit(X, Y).recommend(60)
+    with pytest.raises(ValueError, match=r"rows\[0\] is .*-1.*never negative"):
+        model(regularization=1.0).fit(X, Y).recommend(-1)
+    with pytest.raises(ValueError, match="n must be at least 1"):
+        fitted.recommend("user3", n=0)

@@ -1,0 +1,248 @@
+"""ReducedRankRegression: scikit-learn's contract, and against dense formulas written from scratch."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import rankfold as rf
+from rankfold.estimators.regression.criteria import degrees_of_freedom, information
+
+Model = rf.ReducedRankRegression
+
+
+@parametrize_with_checks([Model(), Model(rank=1, ridge=0.5, fit_intercept=False)])
+def test_the_contract(estimator, check):
+    check(estimator)
+
+
+def draw(n=40, q=6, k=5, rank=2, noise=0.3, missing=0.0, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, q)) + 3.0
+    B = rng.standard_normal((q, rank)) @ rng.standard_normal((rank, k))
+    Y = X @ B + 5.0 + noise * rng.standard_normal((n, k))
+    Y[rng.uniform(size=Y.shape) < missing] = np.nan
+    return X, Y
+
+
+def dense_closed_form(X, Y, rank, ridge):
+    """Reduced-rank ridge by added rows, least squares, truncated SVD of the fit (Mukherjee and Zhu 2011)."""
+    x, y = X.mean(axis=0), Y.mean(axis=0)
+    A = np.vstack([X - x, np.sqrt(ridge) * np.eye(X.shape[1])])
+    T = np.vstack([Y - y, np.zeros((X.shape[1], Y.shape[1]))])
+    B = np.linalg.lstsq(A, T, rcond=None)[0]
+    V = np.linalg.svd(A @ B, full_matrices=False)[2][:rank].T
+    B = B @ V @ V.T
+    return B.T, y - x @ B
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    n=st.integers(3, 30), q=st.integers(1, 12), k=st.integers(1, 8),
+    rank=st.integers(1, 9), ridge=st.sampled_from([0.0, 0.1, 10.0]), seed=st.integers(0, 999),
+)  # fmt: skip
+def test_equals_the_closed_form(n, q, k, rank, ridge, seed):
+    if n <= q and not ridge:
+        ridge = 0.1  # the minimiser is not unique without
+    X, Y = draw(n, q, k, seed=seed)
+    model = Model(rank, ridge=ridge).fit(X, Y)
+    coef, intercept = dense_closed_form(X, Y, rank, ridge)
+    assert_allclose(model.coef_, coef, rtol=0, atol=1e-8 * (1 + abs(coef).max()))
+    assert_allclose(model.intercept_, intercept, rtol=0, atol=1e-8 * (1 + abs(intercept).max()))
+    assert_allclose(model.predict(X), X @ coef.T + intercept, atol=1e-8 * (1 + abs(Y).max()))
+    assert model.rank_ == min(rank, q, k, n - 1)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 3.0])
+def test_of_full_rank_it_is_linear_regression(ridge):
+    X, Y = draw()
+    peer = (Ridge(ridge) if ridge else LinearRegression()).fit(X, Y)
+    model = Model(rank=5, ridge=ridge).fit(X, Y)
+    assert_allclose(model.coef_, peer.coef_, atol=1e-10)
+    assert_allclose(model.intercept_, peer.intercept_, atol=1e-9)
+    vector = Model(ridge=ridge).fit(X, Y[:, 0])
+    assert vector.coef_.shape == (6,)
+    assert isinstance(vector.intercept_, float)
+    assert_allclose(vector.coef_, peer.coef_[0], atol=1e-10)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_weights_are_repetitions(missing):
+    X, Y = draw(missing=missing)
+    weights = np.random.default_rng(1).integers(0, 4, len(X))
+    model = Model(ridge=0.5).fit(X, Y, sample_weight=weights)
+    again = Model(ridge=0.5).fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights, axis=0))
+    assert_allclose(model.coef_, again.coef_, atol=1e-7)
+    assert_allclose(model.intercept_, again.intercept_, atol=1e-6)
+
+
+def test_components_describe_the_fit():
+    X, Y = draw(n=200)
+    model = Model(rank=3, ridge=2.0).fit(X, Y)
+    fit = model.predict(X)
+    centred = fit - fit.mean(axis=0)
+    values, vectors = np.linalg.eigh(centred.T @ centred / len(X))
+    assert_allclose(model.explained_variance_, values[::-1][:3], rtol=1e-9)
+    assert_allclose(abs(model.components_ @ vectors[:, ::-1][:, :3]), np.eye(3), atol=1e-8)
+    assert_allclose((X - X.mean(axis=0)) @ model.x_rotations_ @ model.components_, centred, atol=1e-9)
+    assert_allclose(
+        model.explained_variance_ratio_.sum(), centred.var(axis=0).sum() / Y.var(axis=0).sum(), rtol=1e-9
+    )
+
+
+def value(model, X, Y, ridge):
+    errors = np.nan_to_num(Y - model.predict(X))
+    return np.sum(errors**2) + ridge * np.sum(model.coef_**2)
+
+
+@pytest.mark.parametrize("geometry", ["auto", "polar", "embedded"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_missing_responses_are_left_out(fit_intercept, geometry):
+    X, Y = draw(missing=0.3)
+    model = Model(ridge=0.5, fit_intercept=fit_intercept, geometry=geometry).fit(X, Y)
+    assert model.n_iter_ > 0
+    assert model.rank_ == 2
+    # Stationary in the offsets and along every rank-2 direction: no nearby fit is better.
+    best = value(model, X, Y, 0.5)
+    rng = np.random.default_rng(0)
+    L, R = model.x_rotations_, model.components_.T
+    moved = clone(model).set_params(rank=1).fit(X, np.nan_to_num(Y))
+    for size in (1e-1, 1e-3):
+        for _ in range(5):
+            dL, dR = size * rng.standard_normal(L.shape), size * rng.standard_normal(R.shape)
+            moved.coef_ = ((L + dL) @ (R + dR).T).T
+            moved.intercept_ = model.intercept_ + fit_intercept * size * rng.standard_normal(5)
+            assert value(moved, X, Y, 0.5) > best
+    if fit_intercept:
+        assert_allclose(np.nanmean(Y - model.predict(X), axis=0), 0, atol=1e-7)
+
+
+def test_one_missing_response_more_or_less_agrees_with_the_closed_form():
+    """A row whose every response is missing says nothing, and the geometry meets the closed form."""
+    X, Y = draw()
+    closed = Model(ridge=0.5).fit(X, Y)
+    opened = Model(ridge=0.5).fit(np.vstack([X, X[:1] + 100]), np.vstack([Y, np.full((1, 5), np.nan)]))
+    assert opened.n_iter_ > 0 == closed.n_iter_
+    assert_allclose(opened.coef_, closed.coef_, atol=1e-7)
+    assert_allclose(opened.intercept_, closed.intercept_, atol=1e-6)
+
+
+@pytest.mark.parametrize("criterion", ["cv", "aic", "bic", "gcv"])
+@pytest.mark.parametrize("true", [1, 3])
+def test_the_planted_rank_is_found(true, criterion):
+    found = []
+    for seed in range(10):
+        X, Y = draw(n=120, q=8, k=6, rank=true, noise=0.5, seed=seed)
+        found.append(Model(criterion, random_state=0).fit(X, Y).rank_)
+    assert found.count(true) >= (10 if criterion == "bic" else 7)
+
+
+def test_the_planted_rank_is_found_with_missing_responses():
+    X, Y = draw(n=120, q=5, k=3, rank=2, noise=0.5, missing=0.1)
+    assert Model("bic").fit(X, Y).rank_ == 2
+    one, two, three = Model("cv", cv=2, random_state=0).fit(X, Y).path_.scores[:, 0]
+    assert one > 1.2 * two
+    assert three > 0.95 * two
+
+
+def test_the_scores_are_what_they_say():
+    X, Y = draw()
+    model = Model("gcv", ridge=2.0).fit(X, Y)
+    path = model.path_
+    assert path.ranks.tolist() == [1, 2, 3, 4, 5]
+    for rank, score in zip(path.ranks, path.scores[:, 0], strict=True):
+        fit = Model(int(rank), ridge=2.0).fit(X, Y)
+        d = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)
+        freedom = degrees_of_freedom(d, 2.0, 5, rank) + 5
+        squares = np.sum((Y - fit.predict(X)) ** 2)
+        assert_allclose(score, Y.size * squares / (Y.size - freedom) ** 2, rtol=1e-9)
+    assert path.best == (path.ranks[np.argmin(path.scores)], 2.0)
+    assert str(path).count("\n") == 5
+    assert str(path).count("<- chosen") == 1
+    assert len(path.plot().lines) == 2
+
+
+def test_cross_validation_scores_unseen_folds():
+    X, Y = draw(n=30)
+    model = Model("cv", cv=3, random_state=7).fit(X, Y)
+    squares = sum(
+        np.sum((Y[test] - Model(2).fit(X[train], Y[train]).predict(X[test])) ** 2)
+        for train, test in KFold(3, shuffle=True, random_state=7).split(X)
+    )
+    assert_allclose(model.path_.scores[1, 0], squares / Y.size, rtol=1e-9)
+
+
+def test_a_ridge_is_chosen_where_it_helps():
+    X, Y = draw(n=25, q=20, k=6, noise=3.0)
+    chosen = Model(2, ridge="auto", random_state=0).fit(X, Y)
+    assert chosen.path_.scores.shape == (1, 13)
+    assert 0 < chosen.ridge_ == chosen.path_.best[1]
+    fresh, truth = draw(n=2000, q=20, k=6, noise=0.0)
+    assert chosen.score(fresh, truth) > Model(2).fit(X, Y).score(fresh, truth)
+
+
+def test_criteria():
+    assert information("aic", 10.0, 10, 3.0) == pytest.approx(6.0)
+    assert information("bic", 10.0, 10, 3.0) == pytest.approx(3 * np.log(10))
+    assert information("aic", 0.0, 10, 3.0) == information("gcv", 1.0, 10, 10.0) == np.inf
+    # Full rank: every coefficient is free; a huge ridge leaves nothing.
+    assert degrees_of_freedom([1, 1, 1], 0.0, targets=4, rank=3) == 12
+    assert degrees_of_freedom([1, 1, 1], 1e9, targets=4, rank=3) < 1e-7
+
+
+def test_in_a_pipeline_with_a_grid_search():
+    X, Y = draw()
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), Model()), {"reducedrankregression__rank": [1, 2, 3]}, cv=3
+    )
+    assert search.fit(X, Y).best_params_ == {"reducedrankregression__rank": 2}
+
+
+def test_saved_and_loaded(tmp_path):
+    X, Y = draw()
+    model = Model("bic", ridge="auto").fit(X, Y)
+    rf.save(model, tmp_path / "model")
+    again = rf.load(tmp_path / "model")
+    assert (again.predict(X) == model.predict(X)).all()
+    assert str(again.path_) == str(model.path_)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rank": 0}, "rank must be a positive integer or one of .*'gcv'.*, not 0"),
+        ({"rank": "best"}, "rank must be .* not 'best'"),
+        ({"ridge": -1.0}, "ridge must be a finite number of at least 0, or 'auto', not -1.0"),
+        ({"ridge": "cv"}, "ridge must be"),
+    ],
+)
+def test_wrong_options_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        Model(**options).fit(*draw())
+
+
+def test_wrong_data_are_named():
+    X, Y = draw()
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        Model().fit(np.where(X > 4, np.nan, X), Y)
+    with pytest.raises(ValueError, match="Input y contains infinity"):
+        Model().fit(X, np.where(Y > 4, np.inf, Y))
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[40, 39\]"):
+        Model().fit(X, Y[1:])
+    Y[:, 3] = np.nan
+    with pytest.raises(ValueError, match=r"y\[:, 3\] has no known value .*: leave this response out"):
+        Model().fit(X, Y)
+
+
+def test_responses_of_which_only_some_have_names():
+    pd = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    model = rf.ReducedRankRegression(rank=1).fit(X, pd.DataFrame(X[:, :2], columns=["a", 1]))
+    assert model.target_names_ is None

@@ -1,0 +1,144 @@
+"""What a checkpoint can hold, and that it comes back as it was."""
+
+import json
+from dataclasses import dataclass, replace
+from math import inf, nan
+
+import numpy as np
+import pytest
+from run_toys import Draws, Flat, HeavyBall, Pair, make_problem
+
+from rankfold.run.records import Packer, Unpacker, describe, known_classes
+
+
+def roundtrip(value, problem=None):
+    packer = Packer(known_classes(HeavyBall(), Flat((1, 1), 1)))
+    tree = json.loads(json.dumps(packer.pack(value)))
+    return Unpacker(packer.classes, packer.arrays, problem).unpack(tree)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        -(2**80),
+        0.1,
+        -0.0,
+        5e-324,
+        nan,
+        inf,
+        -inf,
+        "é\n\x00",
+        (),
+        (1, (2.0, "a")),
+        np.float64(0.1),
+        np.float32(nan),
+        np.int64(3),
+        np.bool_(True),
+        Draws(1, np.float64(2), (nan, 3.0)),
+        Pair(1.0, None),
+    ],
+)
+def test_values_come_back_as_they_were(value):
+    again = roundtrip(value)
+    assert type(again) is type(value)
+    assert repr(again) == repr(value)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128, np.int32, np.bool_])
+def test_arrays_come_back_as_they_were(dtype):
+    base = (np.arange(24).reshape(4, 6) % 5).astype(dtype)
+    for array in (
+        base,
+        base.T,
+        base[:, :2],
+        base.T[:, :2],
+        base[::2],
+        base[0, 0],
+        np.array(base[0, 0]),
+        base[:0],
+    ):
+        again = roundtrip(array)
+        assert again.dtype == array.dtype
+        assert again.shape == array.shape
+        np.testing.assert_array_equal(again, array)
+        if array.ndim == 2 and array.size:
+            assert (again.strides[0] > again.strides[1]) == (array.strides[0] > array.strides[1])
+
+
+def test_torch_tensors_come_back_as_they_were():
+    torch = pytest.importorskip("torch")
+    for dtype in (torch.float32, torch.float64):
+        tensor = torch.arange(6, dtype=dtype).reshape(2, 3).T
+        again = roundtrip(Pair(tensor, tensor)).H
+        assert again.dtype == dtype
+        assert again.stride() == tensor.stride()
+        assert torch.equal(again, tensor)
+
+
+def test_an_array_that_occurs_twice_is_stored_once():
+    array = np.ones(3)
+    packer = Packer(known_classes(HeavyBall()))
+    packer.pack((Pair(array, array), array))
+    assert len(packer.arrays) == 1
+
+
+def test_a_point_with_its_evaluation_counts_what_the_run_did():
+    problem = make_problem()
+    here = problem.at(problem.start())
+    assert roundtrip(here, problem).value == here.value
+    for known, count in [([], 0), (["value"], 1), (["gradient_norm"], 1)]:
+        fresh = replace(problem, counts=type(problem.counts)())
+        here = problem.at(problem.start())
+        for name in known:
+            getattr(here, name)
+        roundtrip(here, fresh)
+        assert fresh.counts.gradients == count
+
+
+@dataclass(frozen=True)
+class Stranger:
+    a: int
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (Draws(1, np.float64(2), {"a": 1}), r"state\.scales is a builtins\.dict"),
+        (Pair(1.0, (2.0, [3])), r"state\.H\[1\] is a builtins\.list"),
+        (np.array([None]), "array of Python objects"),
+        (Stranger(1), "Stranger, which the modules of the solver"),
+    ],
+)
+def test_what_a_file_cannot_hold_is_named(value, message):
+    with pytest.raises(TypeError, match=message):
+        roundtrip(value)
+
+
+class Written:
+    def __repr__(self):
+        return "Written(3)"
+
+
+class Derived(Written):
+    pass
+
+
+class Plain:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (Flat((np.int64(2), 3), 1), "Flat(shape=(2, 3), rank=1, metric='euclidean')"),
+        (Derived(), "Written(3)"),
+        (Plain(), "Plain"),
+        (make_problem, "make_problem"),
+        (Pair, "Pair"),
+        ((None, 0.1, np.float64(0.1), "a"), "(None, 0.1, 0.1, 'a')"),
+    ],
+)
+def test_descriptions_are_the_same_in_every_process(options, text):
+    assert describe(options) == text

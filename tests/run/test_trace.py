@@ -1,0 +1,131 @@
+import csv
+import json
+from math import inf, isnan, nan
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from run_toys import HeavyBall, make_problem
+
+from rankfold.run.driver import minimize
+from rankfold.run.trace import Row, Trace
+
+mpl.use("Agg")
+
+
+@pytest.fixture(scope="module")
+def trace():
+    return minimize(make_problem(), HeavyBall(), max_iterations=12, tolerance=0).trace
+
+
+ODD = Trace([Row(0, 0.1 + 0.2, 1e-320, 0.0), Row(1, -0.0, 5.0, 0.1, radius=inf, rho=-inf, note="a, “b”\n")])
+
+
+def test_one_row_per_iteration_start_and_end_included(trace):
+    assert trace["iteration"].tolist() == list(range(13))
+    assert (np.diff(trace["seconds"]) >= 0).all()
+    assert len(trace) == len(list(trace)) == 13
+    assert trace[-1] == trace[12] == list(trace)[-1]
+
+
+def test_evaluations_are_those_of_the_iteration(trace):
+    assert trace["values"].tolist() == [0] + [1] * 12
+    assert trace["gradients"].tolist() == [1] * 13
+    assert trace["hessians"].sum() == trace["polynomials"].sum() == 0
+
+
+def test_as_arrays(trace):
+    whole = np.asarray(trace)
+    assert whole.dtype.names == Row._fields
+    for name in Row._fields:
+        np.testing.assert_array_equal(whole[name], trace[name])
+        np.testing.assert_array_equal(getattr(trace.array, name), trace[name])
+    assert {trace[name].dtype.kind for name in ("iteration", "backtracks", "values")} == {"i"}
+    assert trace["value"].dtype == np.float64
+    assert trace["note"].tolist() == [row.note for row in trace]
+
+
+@pytest.mark.parametrize("rows", [ODD, Trace([])])
+def test_arrays_hold_every_bit(rows):
+    again = Trace.from_array(np.asarray(rows))
+    assert repr(list(again)) == repr(list(rows))
+
+
+def test_csv_reads_back_exactly(tmp_path, trace):
+    for rows in (trace, ODD):
+        rows.to_csv(tmp_path / "t.csv")
+        with (tmp_path / "t.csv").open(newline="", encoding="utf-8") as file:
+            read = list(csv.DictReader(file))
+        assert [float(r["value"]) for r in read] == rows["value"].tolist()
+        assert [r["note"] for r in read] == rows["note"].tolist()
+    frame = pd.read_csv(tmp_path / "t.csv")
+    np.testing.assert_allclose(frame["value"], ODD["value"], rtol=1e-15)
+    assert isnan(frame["radius"][0])
+    assert frame["radius"][1] == inf
+
+
+def test_json_reads_back_exactly(tmp_path, trace):
+    trace.to_json(tmp_path / "t.json")
+    read = json.loads((tmp_path / "t.json").read_text())
+    assert [r["value"] for r in read] == trace["value"].tolist()
+    ODD.to_json(tmp_path / "odd.json")
+    text = (tmp_path / "odd.json").read_text()
+    read = json.loads(text, parse_constant=lambda _: pytest.fail("not JSON"))
+    assert read[0]["value"] == 0.1 + 0.2
+    assert read[1]["radius"] is None
+    assert read[1]["note"] == ODD[1].note
+
+
+def test_pandas(trace):
+    frame = trace.to_pandas()
+    assert list(frame.columns) == list(Row._fields)
+    assert frame["value"].tolist() == trace["value"].tolist()
+    assert pd.api.types.is_integer_dtype(frame["gradients"])
+
+
+@pytest.mark.parametrize("against", ["iteration", "seconds"])
+def test_plot(trace, against):
+    ax = trace.plot(against=against)
+    assert ax.get_yscale() == "log"
+    assert ax.get_xlabel() == against
+    values, norms = ax.get_lines()
+    np.testing.assert_array_equal(values.get_xdata(), trace[against])
+    np.testing.assert_array_equal(norms.get_ydata(), trace["gradient_norm"])
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["value", "gradient norm"]
+    assert trace.plot(ax=ax, against=against) is ax
+    ax.figure.savefig("/dev/null", format="png")
+    mpl.pyplot.close(ax.figure)
+
+
+@pytest.mark.parametrize("values", [[1.0, 0.0], [0.0], [-1.0, -2.0], [1.0]])
+def test_plot_of_what_a_logarithm_cannot_show(values):
+    ax = Trace([Row(k, value, max(value, 0.0), 0.0) for k, value in enumerate(values)]).plot()
+    ax.figure.savefig("/dev/null", format="png")
+    mpl.pyplot.close(ax.figure)
+
+
+def test_bad_names_say_what_there_is(trace):
+    with pytest.raises(KeyError, match="gradient_norm"):
+        trace["grad"]
+    with pytest.raises(IndexError, match="13 rows"):
+        trace[13]
+    with pytest.raises(ValueError, match="seconds"):
+        trace.plot(against="time")
+
+
+def test_a_trace_never_changes():
+    start = Trace([Row(0, 3.0, 1.0, 0.0)])
+    one = start.extended(Row(1, 2.0, 1.0, 0.0))
+    other = start.extended(Row(1, 1.0, 1.0, 0.0))
+    longer = one.extended(Row(2, 0.5, nan, 0.0))
+    assert [len(t) for t in (start, one, other, longer)] == [1, 2, 2, 3]
+    assert [t["value"].tolist() for t in (start, one, other, longer)] == [[3], [3, 2], [3, 1], [3, 2, 0.5]]
+
+
+def test_repr_shows_both_ends(trace):
+    lines = repr(trace).splitlines()
+    assert lines[0] == "Trace of 13 rows"
+    assert lines[1].split()[:3] == ["iteration", "value", "gradient"]
+    assert [line.split()[0] for line in lines[2:]] == ["0", "1", "2", "...", "9", "10", "11", "12"]
+    assert len(repr(ODD).splitlines()) == 4

@@ -1,0 +1,139 @@
+import numpy as np
+import pytest
+
+import rankfold as rf
+from dense import DenseCost
+from geometry.variants import VARIANTS
+from rankfold.run.checkpoint import Checkpoint
+from rankfold.solvers.growth import collapsed, dominant_pairs, grown, truncated
+
+
+def completion(shape=(120, 100), rank=3, oversampling=6.0, seed=0, **options):
+    data = rf.data.random_completion(shape, rank, oversampling, seed, min_per_line=True, **options)
+    return data, rf.Completion(data.rows, data.cols, data.values, data.shape)
+
+
+def preconditioned(cost, rank):
+    return rf.Problem(cost, rf.FullRank(cost.shape, rank, metric="preconditioned"))
+
+
+SOLVERS = {"cg": rf.ConjugateGradient(), "tr": rf.TrustRegion(), "gd": rf.GradientDescent()}
+
+
+# Conjugate gradients crawl where U and Y live on scales as different as 1 and 100, at any rank.
+PAIRS = [(v, s) for v in VARIANTS for s in ("cg", "tr") if (v, s) != ("UY-euclidean", "cg")]
+
+
+@pytest.mark.parametrize(("variant", "solver"), PAIRS)
+def test_solves_completion_in_every_geometry(variant, solver):
+    data, cost = completion(rank=2, condition=3.0)
+    problem = rf.Problem(cost, VARIANTS[variant](cost.shape, 2))
+    method = rf.RankContinuation(SOLVERS[solver], slow=0.01)
+    result = rf.minimize(problem, method, tolerance=1e-12, max_iterations=1000)
+    assert result.converged
+    assert data.relative_error(*problem.geometry.factors(result.x)) < 1e-5
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_grows_on_a_cost_that_is_not_quadratic(solver):
+    cost = DenseCost((20, 15))
+    problem = preconditioned(cost, 4)
+    result = rf.minimize(problem, rf.RankContinuation(SOLVERS[solver]), tolerance=0, max_iterations=300)
+    at_once = rf.minimize(problem, rf.TrustRegion(), tolerance=0, max_iterations=300)
+    assert [row.note for row in result.trace if row.note.startswith("rank")] == [
+        f"rank {k}" for k in (1, 2, 3, 4)
+    ]
+    assert result.value <= at_once.value * 1.05
+
+
+def test_solves_what_the_spectral_start_does_not_hold():
+    data, cost = completion((400, 400), 5, 5.0, condition=1e5)
+    problem = preconditioned(cost, 5)
+    assert not rf.minimize(problem, rf.ConjugateGradient(), tolerance=1e-20, max_iterations=300).converged
+    result = rf.minimize(problem, rf.RankContinuation(), tolerance=1e-20, max_iterations=300)
+    assert result.converged
+    assert data.relative_error(*problem.geometry.factors(result.x)) < 1e-8
+
+
+def test_grows_several_directions_at_a_time():
+    _, cost = completion(rank=5)
+    result = rf.minimize(preconditioned(cost, 5), rf.RankContinuation(start=1, grow=3), tolerance=1e-16)
+    assert result.converged
+    assert [row.note for row in result.trace if row.note] == ["rank 1", "rank 4", "rank 5"]
+
+
+def test_stops_below_the_rank_asked_for_when_nothing_is_left():
+    data, cost = completion(rank=2)
+    problem = preconditioned(cost, 5)
+    result = rf.minimize(problem, rf.RankContinuation(slow=1e-3), tolerance=1e-20)
+    assert result.converged
+    assert problem.geometry.factors(result.x)[0].shape[1] == 2
+    assert data.relative_error(*problem.geometry.factors(result.x)) < 1e-8
+
+
+def test_a_collapsed_singular_value_takes_the_rank_down():
+    _, cost = completion(rank=2)
+    problem = preconditioned(cost, 3)
+    x = problem.geometry.from_svd(*_svd_with((3.0, 2.0, 1e-15), cost.shape))
+    method = rf.RankContinuation(start=3)
+    state = method.init(problem, x)
+    assert collapsed(problem, x) == 1
+    changed = method._changed(problem, state)
+    assert (changed.rank, changed.limit) == (2, 2)
+
+
+def _svd_with(values, shape, seed=0):
+    rng = np.random.default_rng(seed)
+    U, V = (np.linalg.qr(rng.standard_normal((d, len(values))))[0] for d in shape)
+    return U, np.array(values), V
+
+
+def test_resumes_at_any_rank_to_the_same_numbers(tmp_path):
+    _, cost = completion(rank=3, condition=100.0)
+    problem, method = preconditioned(cost, 3), rf.RankContinuation()
+    whole = rf.minimize(problem, method, tolerance=1e-16)
+    for k in range(0, whole.iterations, 3):
+        path = tmp_path / f"run{k}"
+        rf.minimize(problem, method, tolerance=1e-16, max_iterations=k, checkpoint=Checkpoint(path, every=1))
+        resumed = rf.minimize(problem, method, tolerance=1e-16, resume=path)
+        assert [row._replace(seconds=0.0) for row in resumed.trace].__repr__() == [
+            row._replace(seconds=0.0) for row in whole.trace
+        ].__repr__()
+
+
+def test_dominant_pairs_of_the_gradient():
+    cost = DenseCost((30, 25))
+    L, R = np.zeros((30, 0)), np.zeros((25, 0))
+    U, s, V = dominant_pairs(cost, L, R, 2)
+    S = np.tanh(-cost.C)
+    assert np.allclose(s, np.linalg.svd(S, compute_uv=False)[:2], rtol=1e-2)
+    assert np.allclose(np.linalg.norm(S @ V, axis=0), s, rtol=1e-2)
+    assert np.allclose(np.abs(np.diagonal(U.T @ S @ V)), s, rtol=1e-2)
+
+
+def test_growth_steps_exactly_to_the_least_value_on_its_line():
+    _, cost = completion(rank=3)
+    problem = preconditioned(cost, 1)
+    x = problem.start()
+    L, R = problem.with_rank(2).geometry.factors(grown(problem, x))
+    L0, R0 = problem.geometry.factors(x)
+    U, s, Vt = np.linalg.svd(L @ R.T - L0 @ R0.T)
+    beside = [
+        cost.value(np.hstack([L, e * s[:1] * U[:, :1]]), np.hstack([R, Vt[:1].T])) for e in (-0.01, 0.01)
+    ]
+    assert cost.value(L, R) < min(beside)
+
+
+def test_truncation_is_the_best_approximation():
+    problem = preconditioned(DenseCost((9, 7)), 3)
+    x = problem.geometry.random_point(seed=0)
+    L, R = problem.geometry.factors(x)
+    A, B = problem.geometry.factors(truncated(problem, x, 1))
+    s = np.linalg.svd(L @ R.T, compute_uv=False)
+    assert np.isclose(np.linalg.norm(L @ R.T - A @ B.T) ** 2, np.sum(s[1:3] ** 2))
+
+
+@pytest.mark.parametrize(("option", "value"), [("start", 0), ("grow", 0), ("slow", 1.0)])
+def test_options_are_checked(option, value):
+    with pytest.raises(ValueError, match=option):
+        rf.RankContinuation(**{option: value})
