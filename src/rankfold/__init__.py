@@ -29,9 +29,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'rankfold' has no attribute {name!r}")
     home = _HOMES[name]
-    module = import_module(home)
-    # A name such as `data` is a module, which getattr finds only once it has been imported.
-    value = getattr(module, name, None) or import_module(f"{home}.{name}")
+    # A name such as `data` is a module, which its package holds only once it has been imported.
+    value = vars(import_module(home)).get(name) or import_module(f"{home}.{name}")
     globals()[name] = value
     return value
 

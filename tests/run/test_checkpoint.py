@@ -168,20 +168,6 @@ def test_how_often(tmp_path, monkeypatch, options, saved):
     assert written == saved
 
 
-def test_a_failure_in_the_middle_of_writing_leaves_the_old_file(tmp_path):
-    path = tmp_path / "file"
-    path.write_bytes(b"old")
-
-    def half(file):
-        file.write(b"ne")
-        raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"):
-        cp.write_atomically(path, half)
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["file"]
-
-
 def test_a_full_disk_does_not_end_the_run(tmp_path, monkeypatch):
     path = tmp_path / "run.ckpt"
     honest, count = np.savez, []

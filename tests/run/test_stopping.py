@@ -57,7 +57,7 @@ def trace(*values, norms=None, **last):
 )
 def test_each_rule(rule, stops, goes_on, reason, converged):
     assert rule(goes_on) is None
-    assert rule(stops) == st.Stop(reason, converged)
+    assert rule(stops) == st.Stop(reason, st.StopKind.CONVERGED if converged else st.StopKind.LIMIT)
     assert hash(rule) == hash(rule)
     # In a run, too, the rule is what ends it.
     script = [

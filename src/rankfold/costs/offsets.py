@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -14,7 +13,6 @@ from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.completion import Completion
 from rankfold.costs.offset_system import OffsetSystem
 from rankfold.costs.shifted import with_offsets, without_offsets
-from rankfold.entries.observed import Observed
 
 Floats = NDArray[np.float64]
 
@@ -134,15 +132,8 @@ class Biased(Cost):
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return the start point of completion of what the offsets alone leave over."""
         mean, rows, cols = self.biases(*(np.zeros((d, 1)) for d in self.shape))
-        sides = []
-        for side, own, other in (
-            (self.completion.observed.by_row, rows, cols),
-            (self.completion.observed.by_column, cols, rows),
-        ):
-            data = side.data.copy()
-            data[:, 0] -= mean + own[side.keys] + other[side.indices]
-            sides.append(replace(side, data=data))
-        return Completion.from_observed(Observed(self.shape, *sides)).start(rank, seed)
+        left = self.completion.observed.with_values(lambda i, j, y: y - (mean + rows[i] + cols[j]))
+        return Completion.from_observed(left).start(rank, seed)
 
     @cached_property
     def value_at_zero(self) -> float:

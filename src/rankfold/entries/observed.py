@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from rankfold.kernels.pool import run
 
 Duplicates = Literal["error", "keep"]
+NewValues = Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], NDArray[Any]]
 # Chunks are what threads share out. They depend on the data alone, so that no result depends on the threads.
 MAX_CHUNKS, CHUNK_ENTRIES = 128, 2048
 # A stripe is at least so many lines of the other side, and leaves each line of its own so many entries.
@@ -38,6 +40,12 @@ class Side:
     indices: NDArray[np.unsignedinteger[Any]]
     data: NDArray[Any]
     bounds: NDArray[np.uint64]
+
+    def __post_init__(self) -> None:
+        for array in (self.indptr, self.indices, self.data, self.bounds):
+            array.setflags(
+                write=False
+            )  # kernels trust these, and costs remember what they computed from them
 
     @property
     def lines(self) -> int:
@@ -101,13 +109,14 @@ class Observed:
         shape: tuple[int, int],
         weights: ArrayLike | None = None,
         duplicates: Duplicates = "error",
+        warn_of_empty: bool = True,
     ) -> Observed:
-        """Check the triples, and sort them both ways."""
+        """Check the triples, and sort them both ways; warn of rows and columns without any, or not."""
         shape = check_shape(shape)
         rows, cols, data = _check_triples(rows, cols, values, weights, shape)
-        observed = _sort(rows, cols, data, shape)
-        _check_duplicates(observed, rows, cols, duplicates)
-        _warn_if_empty(observed)
+        observed = _with_duplicates(_sort(rows, cols, data, shape), rows, cols, duplicates)
+        if warn_of_empty:
+            _warn_if_empty(observed)
         return observed
 
     @property
@@ -140,10 +149,35 @@ class Observed:
 
     def astype(self, dtype: DTypeLike) -> Observed:
         """Return the same set with values of another type; positions are shared."""
-        sides = (
-            replace(side, data=side.data.astype(dtype, copy=False)) for side in (self.by_row, self.by_column)
+        sides = (side.data.astype(dtype, copy=False) for side in (self.by_row, self.by_column))
+        return self.with_data(*sides)
+
+    def with_data(self, by_row: NDArray[Any], by_column: NDArray[Any]) -> Observed:
+        """Return the same set with other data, in the order of the sides; positions are shared."""
+        return Observed(
+            self.shape, replace(self.by_row, data=by_row), replace(self.by_column, data=by_column)
         )
-        return Observed(self.shape, *sides)
+
+    def with_values(self, values: NewValues) -> Observed:
+        """Return the same set with other values; positions are shared, and weights are kept.
+
+        `values(rows, cols, old)` is called block by block, with the positions and the values of a block.
+        """
+        by_row = _with_values(self.by_row, values)
+        by_column = _with_values(self.by_column, lambda cols, rows, old: values(rows, cols, old))
+        return Observed(self.shape, by_row, by_column)
+
+
+def _with_values(side: Side, values: NewValues) -> Side:
+    data = side.data.copy()
+    for s in range(side.stripes):
+        bounds, indptr, indices, _ = side.stripe(s)
+        for first, last in pairwise(bounds.tolist()):  # a chunk at a time, for memory's sake
+            starts = indptr[first : last + 1].view(np.int64)
+            entries = slice(int(starts[0]), int(starts[-1]))
+            lines = np.repeat(np.arange(first, last), starts[1:] - starts[:-1])
+            data[entries, 0] = values(lines, indices[entries], data[entries, 0])
+    return replace(side, data=data)
 
 
 def check_shape(shape: Any) -> tuple[int, int]:
@@ -278,7 +312,8 @@ def sweep(kernel: Callable[..., None], work: float, *passes: tuple[Side, tuple[A
     run(kernel, chunks, work, *((*side.entries, *arguments) for side, arguments in passes))
 
 
-def _check_duplicates(observed: Observed, rows: Any, cols: Any, duplicates: Duplicates) -> None:
+def _with_duplicates(observed: Observed, rows: Any, cols: Any, duplicates: Duplicates) -> Observed:
+    """Return the set with repeated entries in an order that depends on their data alone, or refuse them."""
     from rankfold.kernels.sorting import first_tie, settle_ties
 
     if duplicates not in ("error", "keep"):
@@ -287,11 +322,12 @@ def _check_duplicates(observed: Observed, rows: Any, cols: Any, duplicates: Dupl
     ties = (first_tie(*side.stripe(s)[:3]) for s in range(side.stripes))
     tie = next((tie for tie in ties if tie >= 0), None)
     if tie is None:
-        return
+        return observed
     if duplicates == "keep":
-        for side in (observed.by_row, observed.by_column):
-            settle_ties(side.indptr, side.indices, side.data)
-        return
+        by_row, by_column = observed.by_row.data.copy(), observed.by_column.data.copy()
+        settle_ties(observed.by_row.indptr, observed.by_row.indices, by_row)
+        settle_ties(observed.by_column.indptr, observed.by_column.indices, by_column)
+        return observed.with_data(by_row, by_column)
     line = int(np.searchsorted(side.indptr, tie, side="right")) - 1
     i, j = line % side.lines, int(side.indices[tie])
     first, second = np.flatnonzero((rows == i) & (cols == j))[:2]

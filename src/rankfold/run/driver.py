@@ -16,7 +16,7 @@ from rankfold.problem import Counts, Problem
 from rankfold.run.checkpoint import Checkpoint, Writer, load
 from rankfold.run.display import Show, display
 from rankfold.run.result import Best, Progress, Result
-from rankfold.run.stopping import AnyOf, Iterations, Rule, Stop, ValueBelow
+from rankfold.run.stopping import AnyOf, Iterations, Rule, Stop, StopKind, ValueBelow
 from rankfold.run.trace import Row, Trace
 from rankfold.solvers import Method, by_name
 
@@ -171,12 +171,12 @@ class _Run:
                 try:
                     following = self._advanced(progress)
                 except Exception as caught:  # whatever it is, the best point must not be lost to it
-                    stop, error = Stop(_failure(progress.iteration + 1, caught)), caught
+                    stop, error = Stop(_failure(progress.iteration + 1, caught), StopKind.FAILED), caught
                 else:
                     progress = following
                     stop = self._seen(progress, self.callback)
         except KeyboardInterrupt:
-            stop = Stop(f"interrupted after iteration {progress.iteration}")
+            stop = Stop(f"interrupted after iteration {progress.iteration}", StopKind.INTERRUPTED)
         if self.writer:
             self.writer.finish(progress)
         return _result(progress, stop, error)
@@ -221,7 +221,7 @@ class _Run:
         asked = callback is not None and bool(callback(progress))
         stop = _verdict(self.rules, progress)
         if asked and stop is None:
-            return Stop(f"stopped by the callback at iteration {progress.iteration}")
+            return Stop(f"stopped by the callback at iteration {progress.iteration}", StopKind.CALLBACK)
         return stop
 
 
@@ -245,7 +245,8 @@ def _verdict(rules: Rule, progress: Progress) -> Stop | None:
     stop = rules(progress.trace)
     if (why := progress.state.stalled) and not (stop and stop.converged):
         # Only the method knows whether rounding stops it, at a minimum, or something else does.
-        return Stop(f"stalled: {why}", converged=bool(getattr(progress.state, "stationary", False)))
+        stationary = bool(getattr(progress.state, "stationary", False))
+        return Stop(f"stalled: {why}", StopKind.STATIONARY if stationary else StopKind.STALLED)
     return stop
 
 
@@ -253,4 +254,4 @@ def _result(progress: Progress, stop: Stop, error: Exception | None) -> Result:
     last = Best(progress.x, progress.value, progress.gradient_norm)
     # What converged is the last point, though rounding may have made an earlier value the lowest.
     x, value, gradient_norm = last if stop.converged else progress.best
-    return Result(x, value, gradient_norm, stop.converged, stop.reason, progress.trace, progress.state, error)
+    return Result(x, value, gradient_norm, stop, progress.trace, progress.state, error)

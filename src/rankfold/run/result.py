@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from rankfold.geometry.base import Point
+from rankfold.run.stopping import Stop
 from rankfold.run.trace import Trace
 
 
@@ -71,10 +72,8 @@ class Result:
         The final point if the run converged, otherwise the point of the lowest value.
     value, gradient_norm
         The cost and the norm of its gradient at `x`.
-    converged
-        Whether the rule that ended the run means convergence.
-    stop_reason
-        Why the run ended, with the numbers.
+    stop
+        How the run ended: `stop.reason` in words, `stop.kind` for programs.
     trace
         One row per iteration, see `rankfold.run.trace.Trace`.
     state
@@ -86,11 +85,20 @@ class Result:
     x: Point = field(repr=False)
     value: float
     gradient_norm: float
-    converged: bool
-    stop_reason: str
+    stop: Stop
     trace: Trace = field(repr=False)
     state: Any = field(repr=False)
     error: Exception | None = None
+
+    @property
+    def converged(self) -> bool:
+        """Whether what ended the run means convergence."""
+        return self.stop.converged
+
+    @property
+    def stop_reason(self) -> str:
+        """Why the run ended, with the numbers."""
+        return self.stop.reason
 
     @property
     def iterations(self) -> int:

@@ -9,24 +9,42 @@ Examples
 >>> from rankfold.run.trace import Row, Trace
 >>> rule = stopping.GradientNorm(relative=1e-6) | stopping.Seconds(60) & stopping.ValueBelow(1e-3)
 >>> rule(Trace([Row(0, 4.0, 2.0, 0.0), Row(1, 0.5, 1e-7, 0.1)]))
-Stop(reason='gradient norm 1e-07 <= 2e-06', converged=True)
+Stop(reason='gradient norm 1e-07 <= 2e-06', kind=<StopKind.CONVERGED: 'converged'>)
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from enum import Enum
 from math import isinf
 
 from rankfold.run.trace import Trace
 
 
+class StopKind(Enum):
+    """How a run ended."""
+
+    CONVERGED = "converged"  # a rule found what it was after
+    STATIONARY = "stationary"  # the method cannot go on, for rounding hides what is left: at a minimum
+    STALLED = "stalled"  # the method cannot go on, for another reason
+    LIMIT = "limit"  # iterations or time are used up
+    CALLBACK = "callback"
+    INTERRUPTED = "interrupted"  # by Ctrl-C
+    FAILED = "failed"  # a step raised an exception, or led to where the cost is not finite
+
+
 @dataclass(frozen=True)
 class Stop:
-    """The end of a run: why, and whether the run found what it was after."""
+    """The end of a run: why, in words and numbers, and of which kind."""
 
     reason: str
-    converged: bool = False
+    kind: StopKind = StopKind.LIMIT
+
+    @property
+    def converged(self) -> bool:
+        """Whether the run found what it was after."""
+        return self.kind in (StopKind.CONVERGED, StopKind.STATIONARY)
 
 
 class Rule(ABC):
@@ -44,7 +62,8 @@ class Rule(ABC):
 
 
 def _joined(stops: list[Stop]) -> Stop:
-    return Stop(" and ".join(stop.reason for stop in stops), any(stop.converged for stop in stops))
+    leading = next((stop for stop in stops if stop.converged), stops[0])
+    return Stop(" and ".join(stop.reason for stop in stops), leading.kind)
 
 
 @dataclass(frozen=True)
@@ -90,7 +109,7 @@ class ValueBelow(Rule):
         if not value <= self.threshold * self.scale:
             return None
         bound = f"{self.threshold:.6g}" + (f" × {self.scale:.6g}" if self.scale != 1.0 else "")
-        return Stop(f"value {value:.6g} <= {bound}", converged=True)
+        return Stop(f"value {value:.6g} <= {bound}", StopKind.CONVERGED)
 
 
 @dataclass(frozen=True)
@@ -110,7 +129,7 @@ class GradientNorm(Rule):
         """Compare the last gradient norm."""
         norm = trace[-1].gradient_norm
         bound = max(self.absolute, self.relative * trace[0].gradient_norm)
-        return Stop(f"gradient norm {norm:.6g} <= {bound:.6g}", converged=True) if norm <= bound else None
+        return Stop(f"gradient norm {norm:.6g} <= {bound:.6g}", StopKind.CONVERGED) if norm <= bound else None
 
 
 @dataclass(frozen=True)
@@ -126,7 +145,7 @@ class StepBelow(Rule):
         """Compare the last step."""
         step = trace[-1].step
         if 0 < step <= self.threshold:
-            return Stop(f"step {step:.6g} <= {self.threshold:.6g}", converged=True)
+            return Stop(f"step {step:.6g} <= {self.threshold:.6g}", StopKind.CONVERGED)
         return None
 
 
@@ -156,7 +175,8 @@ class RelativeChange(Rule):
             return None
         over = "one iteration" if self.window == 1 else f"{self.window} iterations"
         relative = change / size if size else 0.0
-        return Stop(f"relative change {relative:.6g} <= {self.threshold:.6g} over {over}", converged=True)
+        reason = f"relative change {relative:.6g} <= {self.threshold:.6g} over {over}"
+        return Stop(reason, StopKind.CONVERGED)
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.costs.completion import Completion
+from rankfold.entries.observed import Observed
 
 Triples = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
@@ -22,15 +22,13 @@ def hold_out(cost: Completion, held_out: float, seed: int) -> tuple[Completion, 
         raise ValueError(f"held_out = {held_out} of {rows.size} entries is {count}: there must be at least 2")
     order = np.random.default_rng(seed).permutation(rows.size)
     test, kept = order[:count], np.sort(order[count:])
-    with warnings.catch_warnings():
-        # A line whose every entry is held out is determined again when all entries are fitted.
-        warnings.filterwarnings("ignore", message=".*no observed entry.*", category=UserWarning)
-        train = Completion(
-            rows[kept], cols[kept], side.data[kept, 0], cost.shape,
-            weights=side.data[kept, 1] if cost.observed.weighted else None,
-            loss=cost.loss, duplicates="keep",
-        )  # fmt: skip
-    return train, (rows[test], cols[test], side.data[test])
+    # A line whose every entry is held out is determined again when all entries are fitted.
+    train = Observed.from_triples(
+        rows[kept], cols[kept], side.data[kept, 0], cost.shape,
+        weights=side.data[kept, 1] if cost.observed.weighted else None,
+        duplicates="keep", warn_of_empty=False,
+    )  # fmt: skip
+    return Completion.from_observed(train, cost.loss), (rows[test], cols[test], side.data[test])
 
 
 def losses_of(cost: Completion, test: Triples, predicted: NDArray[Any]) -> NDArray[np.float64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
 from rankfold.data.triples import Triples
+from rankfold.entries.observed import Observed
 from rankfold.estimators.inputs import check_positions, is_text, pair_columns
 from rankfold.estimators.tensors import without_tensors
 
@@ -81,7 +81,10 @@ def completion_of(data: Triples, sample_weight: Any, loss: str | Loss, dtype: DT
         weights = _check_sample_weight(weights, values, dtype=held, ensure_non_negative=True)
         if not weights.any():
             raise ValueError("sample_weight is zero for every entry: there is nothing to fit")
-    with warnings.catch_warnings():
-        # What has no entry is predicted by the mean and the other side's offset.
-        warnings.filterwarnings("ignore", message=".*no observed entry.*", category=UserWarning)
-        return Completion(data.rows, data.cols, values, data.shape, weights, loss, duplicates="keep")
+    loss = Loss.named(loss) if isinstance(loss, str) else loss
+    loss.check_values(values)
+    # What has no entry is predicted by the mean and the other side's offset: no reason for a warning.
+    observed = Observed.from_triples(
+        data.rows, data.cols, values, data.shape, weights, duplicates="keep", warn_of_empty=False
+    )
+    return Completion.from_observed(observed, loss)

@@ -19,7 +19,6 @@ from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
 from rankfold.estimators.completion.completed import CompletedMatrix
 from rankfold.estimators.completion.entries import completion_of, training_triples
-from rankfold.estimators.completion.offsets import copied
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.regularization import (
     MAX_ENTRIES,
@@ -35,7 +34,7 @@ from rankfold.problem import Problem
 from rankfold.run.checkpoint import Checkpoint
 from rankfold.run.driver import Callback
 from rankfold.run.result import Result
-from rankfold.run.stopping import RelativeChange
+from rankfold.run.stopping import RelativeChange, StopKind
 from rankfold.run.trace import Row, Trace
 from rankfold.selection.identifiability import shortages
 from rankfold.selection.rank import RankPath, choose_rank
@@ -226,7 +225,7 @@ class MatrixCompletion(CompletedMatrix, TensorScore, RegressorMixin, BaseEstimat
     def _choose_rank(self, plain: Completion, seed: int) -> int:
         self.rank_path_: RankPath | None = None
         if isinstance(self.rank, str) and self.rank == "auto":
-            part = Penalised.of(copied(sample_lines(plain, MAX_ENTRIES, seed)), self.bias)
+            part = Penalised.of(sample_lines(plain, MAX_ENTRIES, seed), self.bias)
             if self.bias and not plain.quadratic:
                 raise ValueError(f"rank='auto' with the loss {self.loss!r} takes bias=False; or give a rank")
             self.rank_path_ = choose_rank(part.completion, seed=seed, verbose=self.verbose)
@@ -282,7 +281,7 @@ class MatrixCompletion(CompletedMatrix, TensorScore, RegressorMixin, BaseEstimat
             )
         self.factors_ = penalised.balanced(*problem.geometry.factors(result.x))
         self.n_iter_, self.trace_ = max(result.iterations, 1), result.trace
-        at_kink = bool(weight) and result.stop_reason.startswith("stalled")
+        at_kink = bool(weight) and result.stop.kind is StopKind.STALLED
         self.converged_, self.stop_reason_ = result.converged or at_kink, result.stop_reason
 
 

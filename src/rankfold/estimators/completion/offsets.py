@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ from scipy.optimize import minimize
 from rankfold.costs.completion import Completion
 from rankfold.costs.offsets import Biases
 from rankfold.costs.shifted import with_offsets
-from rankfold.entries.observed import Observed, Side
+from rankfold.entries.observed import Side
 
 Floats = NDArray[np.float64]
 
@@ -71,23 +69,11 @@ def side_counts(side: Side) -> Floats:
     return np.bincount(side.keys, side.data[:, 1], side.lines).astype(np.float64, copy=False)
 
 
-def subtract(cost: Completion, biases: Biases) -> None:
-    """Replace the values of a cost that nobody else holds by what the offsets leave over, in place."""
-    observed, (mean, rows, cols) = cost.observed, biases
-    for side, own, other in ((observed.by_row, rows, cols), (observed.by_column, cols, rows)):
-        for s in range(side.stripes):
-            bounds, indptr, indices, _ = side.stripe(s)
-            for first, last in pairwise(bounds.tolist()):  # a chunk at a time, for memory's sake
-                starts = indptr[first : last + 1].view(np.int64)
-                entries = slice(int(starts[0]), int(starts[-1]))
-                lead = np.repeat(mean + own[first:last], starts[1:] - starts[:-1])
-                side.data[entries, 0] -= lead + other[indices[entries]]
-
-
-def copied(cost: Completion) -> Completion:
-    """Return the same cost with values of its own; positions are shared."""
-    sides = (replace(side, data=side.data.copy()) for side in (cost.observed.by_row, cost.observed.by_column))
-    return Completion.from_observed(Observed(cost.shape, *sides), cost.loss)
+def subtracted(cost: Completion, biases: Biases) -> Completion:
+    """Return the cost of what the offsets leave over."""
+    mean, rows, cols = biases
+    left = cost.observed.with_values(lambda i, j, y: y - (mean + rows[i] + cols[j]))
+    return Completion.from_observed(left, cost.loss)
 
 
 def predictions(biases: Biases, rows: NDArray[Any], cols: NDArray[Any]) -> Floats:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -20,13 +19,13 @@ from rankfold.entries.lanczos import dominant_svd
 from rankfold.entries.observed import Observed, Side
 from rankfold.entries.operators import SparseMatrix
 from rankfold.estimators.completion.lines import solve_lines
-from rankfold.estimators.completion.offsets import counts, fit_biases, no_biases, predictions, subtract
+from rankfold.estimators.completion.offsets import counts, fit_biases, no_biases, predictions, subtracted
 from rankfold.estimators.fitting import Geometries, problem_of
 from rankfold.linalg import svd_of_product
 from rankfold.run.display import progress
 from rankfold.run.driver import minimize
 from rankfold.run.result import Result
-from rankfold.run.stopping import RelativeChange
+from rankfold.run.stopping import RelativeChange, StopKind
 from rankfold.selection.holding_out import hold_out, losses_of
 from rankfold.solvers import ConjugateGradient
 
@@ -62,11 +61,11 @@ class Penalised:
 
     @staticmethod
     def of(completion: Completion, bias: bool) -> Penalised:
-        """Fit offsets if asked to, and take them off; `completion` is changed and belongs to the result."""
+        """Fit offsets if asked to, and take them off."""
         biases = fit_biases(completion) if bias else no_biases(completion.shape)
         weights = tuple(np.sqrt(np.maximum(n, 1.0)) for n in counts(completion))
         if bias and completion.quadratic:
-            subtract(completion, biases)
+            completion = subtracted(completion, biases)
         return Penalised(completion, biases, (weights[0], weights[1]))
 
     def cost(self, weight: float) -> Cost:
@@ -132,14 +131,16 @@ class Penalised:
         observed, (mean, rows, cols) = self.completion.observed, self.biases
         if self.completion.quadratic:
             return observed, 1.0
-        sides, half = [], 1.0
-        for side, own, other in ((observed.by_row, rows, cols), (observed.by_column, cols, rows)):
-            data = side.data.copy()
-            _, first, second = self.completion.loss(mean + own[side.keys] + other[side.indices], data[:, 0])
-            half = float(np.max(second)) / 2 or 1.0
-            data[:, 0] = -first / (2 * half)
-            sides.append(replace(side, data=data))
-        return Observed(observed.shape, *sides), half
+        curvatures = []
+
+        def slopes(i: NDArray[Any], j: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
+            _, first, second = self.completion.loss(mean + rows[i] + cols[j], y)
+            curvatures.append(float(np.max(second, initial=0.0)))
+            return np.asarray(-first)
+
+        targets = observed.with_values(slopes)
+        half = max(curvatures) / 2 or 1.0
+        return targets.with_values(lambda _i, _j, slope: slope / (2 * half)), half
 
     def _scaled(self, L: Floats, R: Floats) -> Factors:
         return self._times(L, R, np.sqrt)
@@ -234,7 +235,7 @@ def _loosely(
     x0 = problem.geometry.from_factors(*factors)
     options: dict[str, Any] = {"max_iterations": _LOOSE_ITERATIONS, "tolerance": 0.0, "stop": _LOOSE}
     result: Result = minimize(problem, ConjugateGradient(), x0, **options)
-    if result.stop_reason.startswith("interrupted"):
+    if result.stop.kind is StopKind.INTERRUPTED:
         raise KeyboardInterrupt  # there is no model yet
     if result.error is not None:
         raise result.error
@@ -263,14 +264,13 @@ def sample_lines(completion: Completion, limit: int, seed: int) -> Completion:
     chosen = np.sort(order[: max(count, min(_MIN_LINES, side.lines))])
     lines, entries = _entries_of(side, chosen)
     rows, cols = (lines, side.indices[entries]) if d1 >= d2 else (side.indices[entries], lines)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*no observed entry.*", category=UserWarning)
-        return Completion(
-            rows, cols, side.data[entries, 0],
-            (len(chosen), d2) if d1 >= d2 else (d1, len(chosen)),
-            weights=side.data[entries, 1] if observed.weighted else None,
-            loss=completion.loss, duplicates="keep",
-        )  # fmt: skip
+    sample = Observed.from_triples(
+        rows, cols, side.data[entries, 0],
+        (len(chosen), d2) if d1 >= d2 else (d1, len(chosen)),
+        weights=side.data[entries, 1] if observed.weighted else None,
+        duplicates="keep", warn_of_empty=False,
+    )  # fmt: skip
+    return Completion.from_observed(sample, completion.loss)
 
 
 def _entries_of(side: Side, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
