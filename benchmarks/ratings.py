@@ -25,7 +25,7 @@ import numpy as np
 
 import rankfold as rf
 from rankfold.estimators.completion.entries import completion_of
-from rankfold.estimators.completion.offsets import fit_biases, predictions
+from rankfold.estimators.completion.offsets import fit_offsets, predictions
 
 DATA = {
     "jester5k": ("ratings.csv.gz", 0.2),
@@ -57,7 +57,7 @@ def ours(train: rf.data.Triples, test: rf.data.Triples, rank: int) -> tuple[floa
 
 def offsets_alone(train: rf.data.Triples, test: rf.data.Triples) -> float:
     cost = completion_of(train, None, "square", "float64")
-    return rmse(predictions(fit_biases(cost), test.rows, test.cols), test)
+    return rmse(predictions(fit_offsets(cost), test.rows, test.cols), test)
 
 
 def cmfrec_error(train: rf.data.Triples, test: rf.data.Triples, settings: dict[str, Any]) -> float:

@@ -44,7 +44,7 @@ def test_until_it_is_complete_readers_see_the_old_file(tmp_path):
 
 def test_a_full_disk_names_the_file(tmp_path):
     path = tmp_path / "model.rankfold"
-    with pytest.raises(OSError, match="model.rankfold") as caught:
+    with pytest.raises(OSError, match=r"model\.rankfold") as caught:
         write_half(path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     assert caught.value.errno == errno.ENOSPC
 

@@ -3,7 +3,6 @@ from rankfold.checks import check_geometry as check_geometry
 from rankfold.checks import check_gradient as check_gradient
 from rankfold.checks import check_hessian as check_hessian
 from rankfold.checks import check_retraction as check_retraction
-from rankfold.costs import Biased as Biased
 from rankfold.costs import Combination as Combination
 from rankfold.costs import Completion as Completion
 from rankfold.costs import Cost as Cost
@@ -14,6 +13,7 @@ from rankfold.costs import Nuclear as Nuclear
 from rankfold.costs import Pairs as Pairs
 from rankfold.costs import Regression as Regression
 from rankfold.costs import Unobserved as Unobserved
+from rankfold.costs import WithOffsets as WithOffsets
 from rankfold.estimators.completion.matrix_completion import MatrixCompletion as MatrixCompletion
 from rankfold.estimators.imputer.low_rank_imputer import LowRankImputer as LowRankImputer
 from rankfold.estimators.model_files import ModelFileError as ModelFileError

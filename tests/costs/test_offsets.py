@@ -41,7 +41,7 @@ def dense(weights, mean=0.0, rows=5.0, cols=5.0, by_counts=False):
 
 def build(options="plain", weights=None, shape=SHAPE):
     rows, cols = (ROWS, COLS) if shape == SHAPE else (COLS, ROWS)
-    return rf.Biased(rf.Completion(rows, cols, VALUES, shape, weights), **OPTIONS[options])
+    return rf.WithOffsets(rf.Completion(rows, cols, VALUES, shape, weights), **OPTIONS[options])
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["", "weighted"])
@@ -81,11 +81,11 @@ def test_recovers_planted_offsets():
     full = G @ H.T + b[:, None] + c + 3.0
     where = rng.choice(d1 * d2, 2000, replace=False)
     plain = rf.Completion(where // d2, where % d2, full.ravel()[where], (d1, d2))
-    cost = rf.Biased(plain, rows=1e-7, cols=1e-7)
+    cost = rf.WithOffsets(plain, rows=1e-7, cols=1e-7)
     geometry = rf.FullRank(cost.shape, 1)
     result = rf.minimize(rf.Problem(cost, geometry), rf.TrustRegion(), tolerance=0.0)
     L, R = geometry.factors(result.x)
-    mean, rows, cols = cost.biases(L, R)
+    mean, rows, cols = cost.offsets(L, R)
     assert_allclose(L @ R.T + mean + rows[:, None] + cols, full, atol=1e-4)
 
 
@@ -102,6 +102,6 @@ def test_start_is_downhill_and_float32_stays():
 
 def test_errors():
     with pytest.raises(ValueError, match="square loss only"):
-        rf.Biased(rf.Completion(ROWS, COLS, VALUES, SHAPE, loss="huber"))
+        rf.WithOffsets(rf.Completion(ROWS, COLS, VALUES, SHAPE, loss="huber"))
     with pytest.raises(ValueError, match=r"ridges must be finite.*got 0.0, 0.0 and 5.0"):
-        rf.Biased(rf.Completion(ROWS, COLS, VALUES, SHAPE), rows=0.0)
+        rf.WithOffsets(rf.Completion(ROWS, COLS, VALUES, SHAPE), rows=0.0)

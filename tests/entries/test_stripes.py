@@ -80,7 +80,7 @@ def test_all_that_looks_at_entries_sees_the_same(striped):
     cost = striped()
     plain = rf.Completion.from_observed(cost.observed.plain)
     for make in (
-        lambda cost: rf.Biased(cost, rows=1.0, cols=2.0),
+        lambda cost: rf.WithOffsets(cost, rows=1.0, cols=2.0),
         lambda cost: cost + rf.Nuclear.by_counts(0.1, cost),
         lambda cost: cost + rf.Unobserved(0.1, cost),
     ):

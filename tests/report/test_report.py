@@ -57,7 +57,7 @@ def report(**changes):
         seconds=0.5,
         singular_values=np.array([3.0, 1.0]),
         residuals=values,
-        errors={"the mean": 1.0, "biases alone": 0.8, "rankfold": 0.6},
+        errors={"the mean": 1.0, "offsets alone": 0.8, "rankfold": 0.6},
         held_out=40,
         settings={"rank": "2"},
         command="rankfold complete ratings.csv",
@@ -73,7 +73,7 @@ def test_says_what_it_should():
         "400 (65%)",
         "1 have none",
         "2 iterations",
-        "25% below biases alone",
+        "25% below offsets alone",
         "40 entries",
     ):
         assert part in text

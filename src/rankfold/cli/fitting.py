@@ -20,7 +20,7 @@ from rankfold.data.io.pairs import Side
 from rankfold.data.io.streams import name_of
 from rankfold.data.io.text import lines_of_entries
 from rankfold.estimators.completion.entries import completion_of
-from rankfold.estimators.completion.offsets import fit_biases, predictions
+from rankfold.estimators.completion.offsets import fit_offsets, predictions
 from rankfold.report import DataSummary, Report, singular_values
 from rankfold.report.content import SAMPLE
 
@@ -128,11 +128,13 @@ class Job:
             return {}
         rows, cols, values = self.test
         model = self.model
-        biases = model.biases_ if model.bias else fit_biases(completion_of(self.train, None, "square", float))
+        offsets = (
+            model.biases_ if model.bias else fit_offsets(completion_of(self.train, None, "square", float))
+        )
         expected = rf.Loss.named(model.loss).expected if model.bias else np.asarray
         guesses = {
             "the mean": np.full(len(values), self.summary.mean),
-            "offsets of rows and columns": expected(predictions(biases, rows, cols)),
+            "offsets of rows and columns": expected(predictions(offsets, rows, cols)),
             f"rankfold, rank {model.rank_}": model.predict_at(rows, cols),
         }
         return {name: float(np.sqrt(np.mean((guess - values) ** 2))) for name, guess in guesses.items()}

@@ -4,14 +4,12 @@ from rankfold.costs.base import Combination, Cost, Evaluation
 from rankfold.costs.completion import Completion
 from rankfold.costs.custom import Custom
 from rankfold.costs.losses import Loss
-from rankfold.costs.offsets import Biased, Biases
+from rankfold.costs.offsets import Offsets, WithOffsets
 from rankfold.costs.pairs import Pairs
 from rankfold.costs.regression import Regression
 from rankfold.costs.regularisers import Frobenius, Nuclear, Unobserved
 
 __all__ = [
-    "Biased",
-    "Biases",
     "Combination",
     "Completion",
     "Cost",
@@ -20,7 +18,9 @@ __all__ = [
     "Frobenius",
     "Loss",
     "Nuclear",
+    "Offsets",
     "Pairs",
     "Regression",
     "Unobserved",
+    "WithOffsets",
 ]

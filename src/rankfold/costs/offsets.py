@@ -1,4 +1,4 @@
-"""Completion with offsets: one for all entries, one for each row, one for each column."""
+"""Completion with offsets: one for all entries, one for each row, one for each column; fitted, or given."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from rankfold.costs.arrays import like
 from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.completion import Completion
 from rankfold.costs.offset_system import OffsetSystem
-from rankfold.costs.shifted import with_offsets, without_offsets
 
 Floats = NDArray[np.float64]
 
 
-class Biases(NamedTuple):
+class Offsets(NamedTuple):
     """Offsets of a fit: entry (i, j) is predicted by W_ij + mean + rows[i] + cols[j]."""
 
     mean: float
@@ -25,7 +25,7 @@ class Biases(NamedTuple):
     cols: Floats
 
 
-class Biased(Cost):
+class WithOffsets(Cost):
     """Completion of W + mean + row and column offsets, with the best offsets for each W.
 
     f(W) is the least of (1/|Ω|) (Σ w_ij (W_ij + μ + b_i + c_j - y_ij)² + ρ_μ μ² + ρ_r ‖b‖² + ρ_c ‖c‖²) over
@@ -49,9 +49,9 @@ class Biased(Cost):
     --------
     >>> import numpy as np, rankfold as rf
     >>> plain = rf.Completion([0, 0, 1, 1], [0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0], (2, 2))
-    >>> cost = Biased(plain, rows=1e-9, cols=1e-9)
+    >>> cost = WithOffsets(plain, rows=1e-9, cols=1e-9)
     >>> zero = np.zeros((2, 1)), np.zeros((2, 1))
-    >>> np.round(cost.biases(*zero).rows, 6).tolist()
+    >>> np.round(cost.offsets(*zero).rows, 6).tolist()
     [-1.0, 1.0]
     """
 
@@ -75,11 +75,11 @@ class Biased(Cost):
         self.completion, self.shape = cost, cost.shape
         self._system = OffsetSystem(cost.observed, mean, rows, cols, by_counts)
 
-    def biases(self, L: Array, R: Array) -> Biases:
+    def offsets(self, L: Array, R: Array) -> Offsets:
         """Return the best offsets for W = L Rᵀ."""
         A, B = self.completion._factors((L,), (R,))
         beta = self._system.offsets(A, B)
-        return Biases(float(beta[-1]), *np.split(beta[:-1], [self.shape[0]]))
+        return Offsets(float(beta[-1]), *np.split(beta[:-1], [self.shape[0]]))
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ: as the offsets are optimal, theirs vanish."""
@@ -131,7 +131,7 @@ class Biased(Cost):
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return the start point of completion of what the offsets alone leave over."""
-        mean, rows, cols = self.biases(*(np.zeros((d, 1)) for d in self.shape))
+        mean, rows, cols = self.offsets(*(np.zeros((d, 1)) for d in self.shape))
         left = self.completion.observed.with_values(lambda i, j, y: y - (mean + rows[i] + cols[j]))
         return Completion.from_observed(left).start(rank, seed)
 
@@ -144,3 +144,73 @@ class Biased(Cost):
         """[A, b + μ, 1] and [B, 1, c], whose product is W with the offsets added."""
         b, c = np.split(beta[:-1], [self.shape[0]])
         return with_offsets(A, B, b + beta[-1], c, constant)
+
+
+def with_offsets(A: Any, B: Any, rows: Any, cols: Any, constant: float = 1.0) -> tuple[Any, Any]:
+    """[A, rows, 1] and [B, 1, cols], whose product has the offsets added; `constant` in place of 1."""
+    left = np.column_stack([A, rows, np.full(len(A), constant)])
+    right = np.column_stack([B, np.full(len(B), constant), cols])
+    return left.astype(A.dtype, copy=False), right.astype(A.dtype, copy=False)
+
+
+def without_offsets(example: Array, f_L: Any, f_R: Any) -> list[Array]:
+    """Drop the columns of the offsets."""
+    return like(example, *(np.ascontiguousarray(f[:, :-2]) for f in (f_L, f_R)))
+
+
+class GivenOffsets(Cost):
+    """f(W) = `cost` at W_ij + rows[i] + cols[j].
+
+    Parameters
+    ----------
+    cost
+        A completion cost, with any loss.
+    rows, cols
+        The offsets, one for each row and one for each column.
+
+    Examples
+    --------
+    >>> import numpy as np, rankfold as rf
+    >>> plain = rf.Completion([0, 1], [0, 1], [1.0, 0.0], (2, 2), loss="logistic")
+    >>> cost = GivenOffsets(plain, [100.0, -100.0], [0.0, 0.0])
+    >>> cost.value(np.zeros((2, 1)), np.zeros((2, 1))) < 1e-40
+    True
+    """
+
+    def __init__(self, cost: Completion, rows: ArrayLike, cols: ArrayLike):
+        self.completion, self.shape = cost, cost.shape
+        self.rows, self.cols = (np.asarray(offsets, dtype=np.float64) for offsets in (rows, cols))
+        if (self.rows.shape, self.cols.shape) != tuple((d,) for d in cost.shape):
+            raise ValueError(
+                f"rows and cols must have one offset for each of {cost.shape[0]} rows and {cost.shape[1]} "
+                f"columns; got shapes {self.rows.shape} and {self.cols.shape}"
+            )
+        self.nonnegative = cost.nonnegative
+
+    def evaluate(self, L: Array, R: Array) -> Evaluation:
+        """Value and partial derivatives at L Rᵀ."""
+        A, B = self.completion._factors((L,), (R,))
+        value, f_L, f_R = self.completion.evaluate(*with_offsets(A, B, self.rows, self.cols))
+        return Evaluation(value, *without_offsets(L, f_L, f_R))
+
+    def value(self, L: Array, R: Array) -> float:
+        """Value alone."""
+        A, B = self.completion._factors((L,), (R,))
+        return self.completion.value(*with_offsets(A, B, self.rows, self.cols))
+
+    def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
+        """Change of `f_L` and `f_R` along (dL, dR)."""
+        A, dA, B, dB = self.completion._factors((L, dL), (R, dR))
+        here = with_offsets(A, B, self.rows, self.cols)
+        moving = with_offsets(dA, dB, np.zeros_like(self.rows), np.zeros_like(self.cols), 0.0)
+        df_L, df_R = without_offsets(L, *self.completion.derivative(*here, *moving))
+        return df_L, df_R
+
+    def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
+        """Return the start point of the completion cost without the offsets."""
+        return self.completion.start(rank, seed)
+
+    @property
+    def value_at_zero(self) -> float:
+        """Value at W = 0."""
+        return self.value(*(np.zeros((d, 1)) for d in self.shape))

@@ -22,7 +22,7 @@ import rankfold
 from rankfold._version import __version__
 from rankfold.atomic import replacing
 from rankfold.costs.losses import Loss
-from rankfold.costs.offsets import Biases
+from rankfold.costs.offsets import Offsets
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.regression.criteria import SelectionPath
 from rankfold.kernels import formulas
@@ -120,7 +120,7 @@ def _is_ours(value: Any) -> bool:
 
 
 def _records() -> Classes:
-    records = [Biases, Pattern, RankPath, SelectionPath, *(getattr(rankfold, name) for name in _SOLVERS)]
+    records = [Offsets, Pattern, RankPath, SelectionPath, *(getattr(rankfold, name) for name in _SOLVERS)]
     return {f"{cls.__module__}.{cls.__qualname__}": cls for cls in records}
 
 

@@ -205,7 +205,7 @@ class MatrixCompletion(CompletedMatrix, TensorScore, RegressorMixin, BaseEstimat
         if not weight:
             _warn_of_shortages(plain, self.rank_)
         penalised = Penalised.of(plain, self.bias)
-        self.regularization_, self.biases_ = weight, penalised.biases
+        self.regularization_, self.biases_ = weight, penalised.offsets
         factors = self._start(penalised, warm, found, seed) if options["resume"] is None else None
         problem = problem_of(penalised.cost(weight), self.rank_, self.geometry)
         if factors is None and options["resume"] is None and weight:

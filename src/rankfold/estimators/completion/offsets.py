@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from rankfold.costs.completion import Completion
-from rankfold.costs.offsets import Biases
-from rankfold.costs.shifted import with_offsets
+from rankfold.costs.offsets import Offsets, with_offsets
 from rankfold.entries.observed import Side
 
 Floats = NDArray[np.float64]
@@ -23,19 +22,19 @@ _MAX_ITERATIONS = 200
 _PRECISION = 1e-12
 
 
-def no_biases(shape: tuple[int, int]) -> Biases:
+def no_offsets(shape: tuple[int, int]) -> Offsets:
     """Return offsets that are all zero."""
-    return Biases(0.0, np.zeros(shape[0]), np.zeros(shape[1]))
+    return Offsets(0.0, np.zeros(shape[0]), np.zeros(shape[1]))
 
 
-def fit_biases(cost: Completion) -> Biases:
+def fit_offsets(cost: Completion) -> Offsets:
     """Minimise |Ω| f + ρ(‖rows‖² + ‖cols‖²) over W_ij = mean + rows[i] + cols[j], for any convex loss.
 
     Examples
     --------
     >>> import rankfold as rf
     >>> cost = rf.Completion([0, 0, 1, 1], [0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0], (2, 2))
-    >>> round(fit_biases(cost).mean, 6)
+    >>> round(fit_offsets(cost).mean, 6)
     2.5
     """
     (d1, d2), size = cost.shape, cost.observed.size
@@ -54,7 +53,7 @@ def fit_biases(cost: Completion) -> Biases:
     options = {"maxiter": _MAX_ITERATIONS, "ftol": _PRECISION, "gtol": 0.0, "maxcor": 20}
     found = minimize(penalised, np.zeros(units.size), jac=True, method="L-BFGS-B", options=options)
     mean, rows, cols = np.split(found.x * units, [1, 1 + d1])
-    return Biases(float(mean[0]), rows, cols)
+    return Offsets(float(mean[0]), rows, cols)
 
 
 def counts(cost: Completion) -> tuple[Floats, Floats]:
@@ -69,15 +68,17 @@ def side_counts(side: Side) -> Floats:
     return np.bincount(side.keys, side.data[:, 1], side.lines).astype(np.float64, copy=False)
 
 
-def subtracted(cost: Completion, biases: Biases) -> Completion:
+def subtracted(cost: Completion, offsets: Offsets) -> Completion:
     """Return the cost of what the offsets leave over."""
-    mean, rows, cols = biases
+    mean, rows, cols = offsets
     left = cost.observed.with_values(lambda i, j, y: y - (mean + rows[i] + cols[j]))
     return Completion.from_observed(left, cost.loss)
 
 
-def predictions(biases: Biases, rows: NDArray[Any], cols: NDArray[Any]) -> Floats:
+def predictions(offsets: Offsets, rows: NDArray[Any], cols: NDArray[Any]) -> Floats:
     """Return mean + rows + cols at positions, of which -1 stands for a row or column never seen."""
     return (
-        biases.mean + np.where(rows < 0, 0.0, biases.rows[rows]) + np.where(cols < 0, 0.0, biases.cols[cols])
+        offsets.mean
+        + np.where(rows < 0, 0.0, offsets.rows[rows])
+        + np.where(cols < 0, 0.0, offsets.cols[cols])
     )

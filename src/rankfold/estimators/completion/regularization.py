@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from rankfold.costs.base import Cost
 from rankfold.costs.completion import Completion
-from rankfold.costs.offsets import Biases
+from rankfold.costs.offsets import GivenOffsets, Offsets
 from rankfold.costs.regularisers import Nuclear
-from rankfold.costs.shifted import Shifted
 from rankfold.entries.lanczos import dominant_svd
 from rankfold.entries.observed import Observed, Side
 from rankfold.entries.operators import SparseMatrix
 from rankfold.estimators.completion.lines import solve_lines
-from rankfold.estimators.completion.offsets import counts, fit_biases, no_biases, predictions, subtracted
+from rankfold.estimators.completion.offsets import counts, fit_offsets, no_offsets, predictions, subtracted
 from rankfold.estimators.fitting import Geometries, problem_of
 from rankfold.linalg import svd_of_product
 from rankfold.run.display import progress
@@ -56,24 +55,24 @@ class Penalised:
     """
 
     completion: Completion
-    biases: Biases
+    offsets: Offsets
     weights: tuple[Floats, Floats]
 
     @staticmethod
     def of(completion: Completion, bias: bool) -> Penalised:
         """Fit offsets if asked to, and take them off."""
-        biases = fit_biases(completion) if bias else no_biases(completion.shape)
+        offsets = fit_offsets(completion) if bias else no_offsets(completion.shape)
         weights = tuple(np.sqrt(np.maximum(n, 1.0)) for n in counts(completion))
         if bias and completion.quadratic:
-            completion = subtracted(completion, biases)
-        return Penalised(completion, biases, (weights[0], weights[1]))
+            completion = subtracted(completion, offsets)
+        return Penalised(completion, offsets, (weights[0], weights[1]))
 
     def cost(self, weight: float) -> Cost:
         """Return what is minimised over W."""
         fit: Cost = self.completion
-        mean, rows, cols = self.biases
+        mean, rows, cols = self.offsets
         if not self.completion.quadratic and (mean or rows.any() or cols.any()):
-            fit = Shifted(self.completion, mean + rows, cols)
+            fit = GivenOffsets(self.completion, mean + rows, cols)
         if not weight:
             return fit
         return fit + Nuclear(2 * weight / self.completion.observed.size, *self.weights)
@@ -128,7 +127,7 @@ class Penalised:
 
     def _targets(self) -> tuple[Observed, float]:
         """Ω with the z, and the h, for which h (w - z)² is near the loss at W = 0; y and 1 for (w - y)²."""
-        observed, (mean, rows, cols) = self.completion.observed, self.biases
+        observed, (mean, rows, cols) = self.completion.observed, self.offsets
         if self.completion.quadratic:
             return observed, 1.0
         curvatures = []
@@ -202,7 +201,7 @@ def choose_weight(
     """
     train, test = hold_out(sample_lines(completion, MAX_ENTRIES, seed), _HELD_OUT, seed)
     fit = Penalised.of(train, bias)
-    offsets = predictions(fit.biases, *test[:2])
+    offsets = predictions(fit.offsets, *test[:2])
     weight = fit.largest_weight(seed)
     if not weight:
         return Choice(0.0, None, ())

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from rankfold.costs.completion import Completion
 from rankfold.costs.mapped import Features, Mapped
-from rankfold.costs.offsets import Biased
+from rankfold.costs.offsets import WithOffsets
 from rankfold.costs.regression import Regression
 from rankfold.costs.regularisers import Frobenius
 from rankfold.estimators.fitting import fit_problem, problem_of
 from rankfold.run.stopping import RelativeChange
 
 Floats = NDArray[Any]
-# Biased has offsets of rows, columns and all entries; ridges like these leave those of the columns only.
+# WithOffsets has offsets of rows, columns and all entries; ridges like these leave those of the columns only.
 _NONE, _FREE = 1e12, 1e-12
 
 
@@ -111,7 +111,7 @@ def _with_missing(data: Observations, y_mean: Floats, ridge: float) -> tuple[Any
     values = (data.Y[used] - y_mean)[known]
     core: Any = Completion(rows, cols, values, known.shape, weights=data.weights[used][rows])
     if data.fit_intercept:
-        core = Biased(core, mean=_NONE, rows=_NONE, cols=_FREE)
+        core = WithOffsets(core, mean=_NONE, rows=_NONE, cols=_FREE)
     # √w is in the weights here, not in the rows: the offsets of weighted rows would not be constants.
     predictors = Features((data.X - data.x_mean)[used], data.X.shape[1])
     return core, Mapped(core, predictors, Features(None, known.shape[1])) + Frobenius(ridge / values.size)
@@ -126,5 +126,5 @@ def _minimised(core: Any, cost: Any, start: Any, data: Observations, options: di
     L, R = problem.geometry.factors(result.x)
     offsets = np.zeros(data.Y.shape[1])
     if data.fit_intercept:
-        offsets = core.biases(cost.terms[0][1].X.times(L), R).cols
+        offsets = core.offsets(cost.terms[0][1].X.times(L), R).cols
     return Fit(L, R, data.y_mean + offsets - R @ (data.x_mean @ L), result.iterations)
