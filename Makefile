@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test test-matrix lint bench docs clean
 
 .venv/base: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -29,6 +29,10 @@ demo: .venv/base       ## complete a matrix: a table, demo.png and demo.html
 
 test: .venv/test       ## unit, property and documentation tests
 	$(BIN)/python -m pytest -n auto
+
+# RUNS="--quick", or names of runs, or both
+test-matrix: .venv/test  ## the tests under other processors, terminals, users, orders and seeds
+	$(BIN)/python tests/matrix.py $(RUNS)
 
 lint: .venv/test       ## style, formatting and types
 	$(BIN)/ruff check .

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pyarrow.parquet as parquet
@@ -201,25 +200,29 @@ def test_ctrl_c_before_there_is_a_model(tmp_path, table, monkeypatch, chosen):
     assert not path.exists()
 
 
-def test_a_killed_process_leaves_the_old_model_intact(tmp_path, model):
-    path, data, saved = tmp_path / "m.rankfold", tmp_path / "big.npz", tmp_path / "run.ckpt"
-    path.write_bytes(model.read_bytes())
-    rf.data.write_triples(data, rf.data.random_completion((3000, 3000), 8, 8, seed=0, noise=0.1))
-    words = ["complete", data, "--rank", "8", "--regularization", "0.01", "--tolerance", "1e-14"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rankfold.cli", *map(str, words), "--max-iterations", "100000",
-         "-o", str(path), "--checkpoint", str(saved)],
-        stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        deadline = time.monotonic() + 60
-        while not saved.exists() and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.02)
-    finally:
-        process.kill()
-    assert process.wait() == -signal.SIGKILL
-    assert saved.exists()  # the fit was under way
-    assert path.read_bytes() == model.read_bytes()
+LIMITED = """
+import resource, signal, sys
+import rankfold as rf
+
+model = rf.load(sys.argv[1])
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
+rf.save(model, sys.argv[2])
+"""
+
+
+def test_a_process_killed_in_the_middle_of_a_write_leaves_the_old_model_intact(tmp_path, model):
+    """The kernel kills it, at the first byte beyond half of the file."""
+    pytest.importorskip("resource")
+    path, old = tmp_path / "m.rankfold", model.read_bytes()
+    path.write_bytes(old)
+    words = [sys.executable, "-c", LIMITED, model, path, str(len(old) // 2)]
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True)
+    assert done.returncode == -signal.SIGXFSZ, done.stderr
+    draft, kept = sorted(tmp_path.iterdir())
+    assert 0 < draft.stat().st_size <= len(old) // 2
+    assert kept == path
+    assert path.read_bytes() == old
 
 
 PAIRS = 'user,film\nu1,"film, 2"\nnobody,"film, 3"\nu2,unheard\n'

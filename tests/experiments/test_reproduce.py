@@ -7,12 +7,13 @@ import pytest
 from typer.testing import CliRunner
 
 from rankfold.cli import app
-from rankfold.experiments.curves import SCALES, Curve, Curves
+from rankfold.experiments.curves import SCALES, Curve, Curves, Scale
 from rankfold.experiments.reproduce import FIGURES, reproduce
 from rankfold.run.trace import Row, Trace
 
 
-def test_every_figure_leaves_plot_traces_claims_and_a_report(tmp_path):
+def test_every_figure_leaves_plot_traces_claims_and_a_report(tmp_path, monkeypatch):
+    monkeypatch.setitem(SCALES, "small", Scale("small", middle=100, large=150, instances=2))
     out = tmp_path / "reproduction"
     result = CliRunner().invoke(app, ["reproduce", "all", "--scale", "small", "--out", str(out)])
     assert result.exit_code == 0, result.output

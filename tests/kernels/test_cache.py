@@ -14,33 +14,24 @@ from rankfold.kernels import sorting, sweeps
 rng = np.random.default_rng(0)
 where = rng.choice(400, 200, replace=False)
 cost = Completion(where // 20, where % 20, rng.standard_normal(200), (20, 20))
-L, R = rng.standard_normal((2, 20, 5))
-cost.start(5)
+L, R = rng.standard_normal((2, 20, 2))
 cost.value(L, R)
-cost.evaluate(L, R)
-cost.derivative(L, R, L, R)
-cost.polynomial([L, L], [R, R])
-kernels = [
-    sweeps.evaluation(5, 0, False), sweeps.value(5, 0, False), sweeps.derivative(5, 0, False),
-    sweeps.polynomial(5, 2, 2, False), sweeps.product(20, valued=True),
-    sorting._count, sorting._split, sorting._sort_buckets,
-]
-print(sum(sum(kernel.stats.cache_misses.values()) for kernel in kernels))
+kernels = sweeps.value(2, 0, False), sorting._count, sorting._split, sorting._sort_buckets
+print(*(sum(kernel.stats.cache_misses.values()) for kernel in kernels))
 """
 
 
 def test_kernels_are_cached_between_processes(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     misses = [
-        int(
-            subprocess.run(
-                [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, check=True
-            ).stdout
-        )
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True
+        ).stdout.split()
         for _ in range(2)
     ]
-    assert misses[0] > 0
-    assert misses[1] == 0
+    first, second = misses
+    assert "0" not in first
+    assert second == ["0"] * 4
 
 
 def test_the_name_on_disk_changes_with_what_kernels_call():

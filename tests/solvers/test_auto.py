@@ -58,20 +58,28 @@ def test_escalates_to_the_second_order_near_the_limit():
 
 
 def test_other_geometries_end_with_the_trust_region():
-    _, problem = problem_of((80, 80), 3, 1.4, condition=100.0)
-    problem = rf.Problem(problem.cost, rf.Polar(problem.cost.shape, 3))
-    auto = rf.minimize(problem, "auto", tolerance=1e-18, max_iterations=400)
-    assert "TrustRegion" in "".join(row.note for row in auto.trace)
+    _, problem = problem_of((40, 40), 2, 1.4, condition=100.0)
+    problem = rf.Problem(problem.cost, rf.Polar(problem.cost.shape, 2))
+    auto = rf.minimize(problem, "auto", tolerance=1e-18, max_iterations=250)
+    (start,) = (k for k, row in enumerate(auto.trace) if "TrustRegion takes over" in row.note)
+    assert decisions(auto)[-1] == "RankContinuation stagnates: TrustRegion takes over"
+    values = auto.trace["value"]
+    assert values[start] == values[start - 1]  # it goes on from there
+    assert values[-1] < 0.98 * values[start]  # where the continuation gained nothing any more
+    assert auto.trace["inner_iterations"][start + 1] > 0
 
 
 def test_resumes_on_every_level(tmp_path):
-    _, problem = problem_of((80, 80), 3, 1.5, condition=10.0)
-    whole = rf.minimize(problem, "auto", tolerance=1e-12, max_iterations=300)
-    assert whole.state.level == 2
-    for k in range(0, 300, 37):
+    _, problem = problem_of((30, 30), 2, 1.3, condition=10.0)
+    options = {"tolerance": 1e-12, "max_iterations": 150}
+    whole = rf.minimize(problem, "auto", **options)
+    changes = [k for k, row in enumerate(whole.trace) if "takes over" in row.note]
+    assert len(changes) == whole.state.level == 2
+    for k in (0, 9, *(change + shift for change in changes for shift in (-1, 0, 1, 9))):
         path = tmp_path / f"run{k}"
-        rf.minimize(problem, "auto", tolerance=1e-12, max_iterations=k, checkpoint=Checkpoint(path, every=1))
-        resumed = rf.minimize(problem, "auto", tolerance=1e-12, max_iterations=300, resume=path)
+        interrupted = options | {"max_iterations": k, "checkpoint": Checkpoint(path, every=1)}
+        rf.minimize(problem, "auto", **interrupted)
+        resumed = rf.minimize(problem, "auto", **options, resume=path)
         assert np.array_equal(resumed.trace["value"], whole.trace["value"])
 
 

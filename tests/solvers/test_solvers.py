@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
 
 import rankfold as rf
 from dense import DenseCost
-from rankfold.solvers.line_search import armijo, exact, minimiser, wolfe
+from rankfold.costs.base import Evaluation
+from rankfold.solvers.line_search import armijo, at_noise_floor, exact, minimiser, wolfe
 from rankfold.solvers.truncated_cg import truncated_cg
 
 
@@ -45,6 +47,11 @@ def test_minimiser_is_global(coefficients, t):
         assert found == pytest.approx(t, abs=1e-12)
 
 
+@pytest.mark.parametrize("constant", [0.0, 1.0, 1e30])
+def test_minimiser_sees_decreases_below_the_rounding_of_the_constant(constant):
+    assert minimiser(np.array([constant, -4e-18, 1e-18])) == pytest.approx(2.0)
+
+
 def test_exact_step_is_where_the_slope_vanishes(data):
     problem = problem_of(data)
     here = problem.at(problem.start())
@@ -75,6 +82,39 @@ def test_searches_give_up_where_nothing_goes_down():
     uphill = here.gradient
     assert armijo(here, uphill, slope=-1.0, t=1.0, decrease=0.25) is None
     assert wolfe(here, uphill, -1.0, 1.0, 1e-4, 0.1) is None
+
+
+class Rounded(DenseCost):
+    """Every value after the first is four units in the last place too low, as rounding may have it."""
+
+    asked = 0
+
+    def evaluate(self, L, R):
+        value, f_L, f_R = super().evaluate(L, R)
+        self.asked += 1
+        return Evaluation(value - 4 * np.spacing(value) * (self.asked > 1), f_L, f_R)
+
+
+@pytest.mark.parametrize("t", [1.0, 1e-6])
+@pytest.mark.parametrize(
+    "search", [partial(armijo, decrease=0.25), partial(wolfe, decrease=1e-4, curvature=0.1)]
+)
+def test_a_decrease_by_rounding_is_none(search, t):
+    problem = rf.Problem(Rounded((5, 4)), rf.Embedded((5, 4), 2))
+    here = problem.at(problem.geometry.random_point(0))
+    uphill, slope = here.gradient, -(here.gradient_norm**2)
+    assert search(here, uphill, slope, t) is None
+
+
+def test_the_noise_floor_is_where_newtons_step_gains_nothing():
+    """Whatever the search began with: it is told nothing by a guess of 10⁹, nor by one of 10⁻³⁰."""
+    problem = rf.Problem(DenseCost((5, 4)), rf.Embedded((5, 4), 2))
+    start = problem.at(problem.geometry.random_point(0))
+    end = problem.at(rf.minimize(problem, rf.TrustRegion(), start.x, tolerance=0, max_iterations=200).x)
+    for here, floor in ((start, False), (end, True)):
+        down = type(here.gradient)(*(-g for g in here.gradient))
+        for guess in (1e-30, 1.0, 1e9):
+            assert at_noise_floor(here, down, -(here.gradient_norm**2), guess) == floor
 
 
 # Gradient descent --------------------------------------------------------------------------------------
@@ -200,13 +240,14 @@ ALL = [rf.GradientDescent(), rf.ConjugateGradient(), rf.TrustRegion()]
 
 
 @pytest.mark.parametrize("solver", ALL, ids=lambda s: type(s).__name__)
-def test_noisy_data_end_at_the_noise_floor_with_a_reason(solver):
+@pytest.mark.parametrize("geometry", [rf.FullRank, rf.Polar, rf.SubspaceProjection, rf.Embedded])
+def test_noisy_data_end_at_the_noise_floor_with_a_reason(solver, geometry):
     data = rf.data.random_completion((100, 80), rank=2, oversampling=6, seed=0, noise=1e-3)
-    result = rf.minimize(problem_of(data, rf.FullRank(data.shape, 2, "preconditioned")), solver, tolerance=0)
+    result = rf.minimize(problem_of(data, geometry(data.shape, 2)), solver, tolerance=0, max_iterations=3000)
     assert result.converged
     assert "rounding" in result.stop_reason
     if not isinstance(solver, rf.GradientDescent):  # which gets there slowly
-        assert result.iterations < 100
+        assert result.iterations < 200
 
 
 @pytest.mark.parametrize("solver", ALL, ids=lambda s: type(s).__name__)

@@ -86,7 +86,7 @@ class ConjugateGradient:
             return self._conjugate(state, taken, Report(step=length, backtracks=taken.backtracks))
         if not state.steepest:
             return _downhill(state.here, state.t, 0.0, Report(step=0.0, note="restart"))
-        floor = at_noise_floor(state.here, state.slope, guess)
+        floor = at_noise_floor(state.here, state.direction, state.slope, guess)
         return replace(state, report=Report(step=0.0), stalled=NO_STEP, stationary=floor)
 
     def _line_search(self, state: ConjugateGradientState) -> tuple[float, Step | None]:

@@ -63,9 +63,10 @@ class GradientDescent:
         """Go down the gradient."""
         here = state.here
         slope = -(here.gradient_norm**2)
-        taken = armijo(here, scale(-1.0, here.gradient), slope, state.guess, self.decrease)
+        direction = scale(-1.0, here.gradient)
+        taken = armijo(here, direction, slope, state.guess, self.decrease)
         if taken is None:
-            floor = at_noise_floor(here, slope, state.guess)
+            floor = at_noise_floor(here, direction, slope, state.guess)
             return replace(state, report=Report(step=0.0), stalled=NO_STEP, stationary=floor)
         report = Report(step=taken.t * here.gradient_norm, backtracks=taken.backtracks)
         guess = self._predicted(state.guess, taken.t, taken.backtracks)

@@ -12,6 +12,8 @@ from rankfold.problem import Here
 
 NO_STEP = "no step along the negative gradient lowers the value by more than rounding"
 _MAX_TRIALS = 50
+# The retraction and the sum that is the cost are each off by a few units in the last place.
+_UNITS = 10.0
 
 
 class Step(NamedTuple):
@@ -55,15 +57,18 @@ def sampled(here: Here, direction: Tangent, calibration: float) -> Step | None:
 def armijo(here: Here, direction: Tangent, slope: float, t: float, decrease: float) -> Step | None:
     """Halve t until f(R(t ξ)) ≤ f + decrease · t · slope (Nocedal and Wright 2006, Procedure 3.1).
 
-    None if no step gets there: what is left to gain is then within rounding.
+    None if no step gets there: what is left to gain is then within rounding. Steps that promise less than
+    rounding are not tried.
     """
     value = np.inf
     for trial in range(_MAX_TRIALS):
         there = moved(here, direction, t)
         value = there.problem.value(there.x)
-        if value < here.value and value <= here.value + decrease * t * slope:
+        if _falls(here, value, decrease * t * slope):
             return Step(t, there, trial)
         t /= 2
+        if _hidden(here, t * slope):
+            break
     _require_finite(value)
     return None
 
@@ -74,13 +79,13 @@ def wolfe(
     """Find a step that meets the strong Wolfe conditions (Nocedal and Wright 2006, Algorithms 3.5 and 3.6).
 
     A bracket between `low`, the best trial so far, and `high` is widened by doubling until it holds such a
-    step, then narrowed by minimisers of cubic interpolants. If trials run out, `low` is taken; None if no
-    trial was lower than the start.
+    step, then narrowed by minimisers of cubic interpolants. If trials run out, or promise less than
+    rounding, `low` is taken; None if no trial was lower than the start by more than rounding.
     """
     low, high = _Trial(0.0, here.value, slope, here), None
     for trial in range(_MAX_TRIALS):
         at = _tried(here, direction, t)
-        if not at.value <= here.value + decrease * t * slope or at.value >= low.value:
+        if not _falls(here, at.value, decrease * t * slope) or at.value >= low.value:
             high = at
         elif abs(at.slope) <= -curvature * slope:
             return Step(t, at.here, trial)
@@ -90,15 +95,39 @@ def wolfe(
         if high is not None and abs(high.t - low.t) <= 1e-4 * max(high.t, low.t):
             break  # slopes are those of a transported direction: near, not equal, to the curve's
         t = 2 * t if high is None else _between(low, high)
+        if _hidden(here, t * slope):
+            break
     if low.t > 0:
         return Step(low.t, low.here, _MAX_TRIALS)
     _require_finite(at.value)
     return None
 
 
-def at_noise_floor(here: Here, slope: float, t: float) -> bool:
-    """Say whether a search that found nothing from t had nothing to find: its gain was within rounding."""
+def at_noise_floor(here: Here, direction: Tangent, slope: float, t: float) -> bool:
+    """Say whether a search that found nothing had nothing to find: the gain was within rounding.
+
+    The gain is that of Newton's step along the line. Where a search began, t, says little: far from any
+    minimum of the line it is a guess by the length of the direction. It counts only where the line does not
+    curve upwards, so that it has no Newton step.
+    """
+    if t > 0:  # a search that needs no guess knows the whole line
+        curvature = here.problem.geometry.inner(here.x, here.hessian(direction), direction)
+        t = -slope / curvature if 0 < curvature < np.inf else t
     return -t * slope <= 1e3 * here.noise
+
+
+def _falls(here: Here, value: float, promised: float) -> bool:
+    """Say whether the value is lower by what was promised (a negative change), and not by rounding alone."""
+    return here.value - value >= -promised and here.value - value > here.noise
+
+
+def _hidden(here: Here, change: float) -> bool:
+    """Say whether rounding may hide a change of the value.
+
+    Steps that promise no more show nothing but rounding, which lowers the value as often as it raises it: to
+    take one is to stay in place and call it progress.
+    """
+    return abs(change) <= _UNITS * here.noise
 
 
 def _require_finite(value: float) -> None:
@@ -165,5 +194,6 @@ def minimiser(coefficients: NDArray[np.float64]) -> float:
     roots = np.roots(slopes[::-1] / largest)
     # Rounding splits a double root into a complex pair: its real part is then as good a candidate.
     candidates = np.concatenate([[0.0], roots.real[roots.real > 0]])
-    values = np.polynomial.polynomial.polyval(candidates, coefficients)
-    return float(candidates[np.argmin(values)])
+    # Changes, not values: beside a large constant a small decrease would be rounded away.
+    changes = np.polynomial.polynomial.polyval(candidates, [0.0, *coefficients[1:]])
+    return float(candidates[np.argmin(changes)])

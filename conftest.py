@@ -1,0 +1,17 @@
+"""What every test sees alike, on any machine: a plain terminal, and hypothesis without clock or disk."""
+
+import os
+
+from hypothesis import settings
+
+# A terminal of a fixed width without colours, for this process and those that tests start. Set here, before
+# any test module is imported: typer looks when it is imported.
+for _name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "TERMINAL_WIDTH", "TTY_COMPATIBLE"):
+    os.environ.pop(_name, None)
+os.environ.update(COLUMNS="100", NO_COLOR="1", MPLBACKEND="agg")
+
+# No deadline, since a busy machine is no defect; no database, since a checkout may be read-only. Where CI is
+# set every run draws the same examples; `--hypothesis-profile` chooses otherwise.
+settings.register_profile("random", deadline=None, database=None)
+settings.register_profile("fixed", settings.get_profile("random"), derandomize=True)
+settings.load_profile("fixed" if os.environ.get("CI") else "random")

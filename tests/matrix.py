@@ -1,0 +1,191 @@
+"""Run the tests under all that they must not depend on: `python tests/matrix.py [--quick] [name ...]`.
+
+Each run is the part of the suite that its condition could break, in a process with its own environment;
+`--quick` takes a part of that part. A run that this machine cannot do is skipped, and says why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pwd
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from llvmlite.binding import get_host_cpu_features
+
+ROOT = Path(__file__).resolve().parent.parent
+NUMERICAL = ("baselines", "costs", "estimators", "geometry", "kernels", "rank", "solvers", "test_linalg.py")
+TERMINAL = ("cli", "driver", "examples", "report")
+DRAWN = ("costs", "data", "geometry", "kernels", "report", "test_linalg.py")  # tests with hypothesis
+WHOLE = ("",)
+OTHER_USER = "nobody"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A condition: the tests it is about (all, and the quick part), variables, options of pytest, needs."""
+
+    name: str
+    tests: tuple[str, ...]
+    quick: tuple[str, ...]
+    environment: dict[str, str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+    cpu_feature: str = ""
+    read_only: bool = False
+
+
+def on_cpu(name: str, blas: str, numba: str, feature: str, **more: str) -> Run:
+    """The numerical tests with the BLAS kernels and the machine code of another processor."""
+    variables = {"OPENBLAS_CORETYPE": blas, "NUMBA_CPU_NAME": numba, **more}
+    return Run(name, NUMERICAL, ("baselines", "solvers"), variables, cpu_feature=feature)
+
+
+def runs(seed: int) -> list[Run]:
+    """Every run; `seed` is that of the random order."""
+    one_thread = {"RANKFOLD_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    shuffled = ("--random-order", f"--random-order-seed={seed}")
+    simd = " ".join(np.show_config(mode="dicts")["SIMD Extensions"].get("found", []))
+    terminals = {
+        "colour": {"FORCE_COLOR": "1"},
+        "narrow": {"COLUMNS": "40"},
+        "actions": {"GITHUB_ACTIONS": "true"},
+    }
+    return [
+        on_cpu("haswell", "Haswell", "haswell", "avx2"),
+        on_cpu("skylake", "SkylakeX", "skylake-avx512", "avx512f"),
+        on_cpu("nehalem", "Nehalem", "nehalem", "sse4.2", NPY_DISABLE_CPU_FEATURES=simd),
+        Run("one-thread", NUMERICAL, ("kernels", "rank"), one_thread),
+        *(Run(name, TERMINAL, ("cli/test_cli_app.py",), value) for name, value in terminals.items()),
+        Run("locale", (*TERMINAL, "data"), ("data",), {"LC_ALL": "C", "TZ": "Asia/Kathmandu"}),
+        Run("read-only", WHOLE, ("data", "report", "test_linalg.py"), read_only=True),
+        Run("order", WHOLE, ("data", "driver"), options=shuffled),
+        *(
+            Run(f"seed-{k}", DRAWN, ("data", "test_linalg.py"),
+                options=("--hypothesis-profile=random", f"--hypothesis-seed={k}"))
+            for k in (1, 2, 3)
+        ),
+    ]  # fmt: skip
+
+
+def obstacle(run: Run) -> str:
+    """Return why this machine cannot do a run; empty if it can."""
+    if run.cpu_feature and not get_host_cpu_features().get(run.cpu_feature, False):
+        return f"this processor has no {run.cpu_feature}"
+    if run.read_only and os.geteuid() != 0:
+        return f"only root can become {OTHER_USER}"
+    if run.read_only and not starts_as_other_user():
+        return f"{OTHER_USER} may not start {sys.executable}"
+    return ""
+
+
+def starts_as_other_user() -> bool:
+    """Say whether the other user may run this interpreter: root's own folder is closed to others."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", "import numpy"], cwd="/", **other_user(), capture_output=True
+        )
+    except PermissionError:
+        return False
+    return done.returncode == 0
+
+
+def other_user() -> dict[str, Any]:
+    """Return the options of subprocess that give up every right of root, its groups too."""
+    account = pwd.getpwnam(OTHER_USER)
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+
+def start(run: Run, quick: bool, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run pytest under the condition; what numba compiles and what tests write is kept in `folder`."""
+    root, identity = ROOT, {}
+    variables = os.environ | {"PYTHONPATH": python_path(ROOT)} | run.environment
+    if run.environment.keys() & {"NUMBA_CPU_NAME"} or run.read_only:
+        variables["NUMBA_CACHE_DIR"] = str(folder / "numba")
+    if run.read_only:
+        root, identity = read_only_copy(folder), other_user()
+        variables |= {"PYTHONPATH": python_path(root), "HOME": "/nonexistent", "TMPDIR": str(folder)}
+        variables |= {"USER": OTHER_USER, "LOGNAME": OTHER_USER}
+    tests = [str(Path("tests", part)) for part in (run.quick if quick else run.tests)]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "auto", *run.options, *tests]
+    print(
+        f"\n{run.name}: {shlex.join([f'{k}={v}' for k, v in run.environment.items()] + command)}", flush=True
+    )
+    return subprocess.run(command, cwd=root, env=variables, **identity, capture_output=True, text=True)
+
+
+def python_path(root: Path) -> str:
+    """Return a search path that begins with the library of a checkout, before an installed one."""
+    return os.pathsep.join(filter(None, [str(root / "src"), os.environ.get("PYTHONPATH", "")]))
+
+
+def read_only_copy(folder: Path) -> Path:
+    """Return a copy of the checkout that nobody may write to, in a folder that belongs to another user."""
+    copy = folder / "checkout"
+    skipped = shutil.ignore_patterns(".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "site")
+    shutil.copytree(ROOT, copy, ignore=skipped)
+    for path in (copy, *copy.rglob("*")):
+        path.chmod(path.stat().st_mode & ~0o222 | 0o444)
+    for path in (folder.parent, folder):
+        path.chmod(0o755)
+    os.chown(folder, pwd.getpwnam(OTHER_USER).pw_uid, -1)
+    return copy
+
+
+def counts_of(output: str) -> Counter[str]:
+    """Return pytest's counts, from the last line that has some."""
+    found = re.findall(r"^=*\s*(\d+ (?:passed|failed|skipped|error).*) in [\d.]+s", output, re.MULTILINE)
+    return Counter({k.rstrip("s"): int(n) for n, k in re.findall(r"(\d+) (\w+)", found[-1] if found else "")})
+
+
+def result_of(run: Run, quick: bool, folder: Path) -> tuple[str, Counter[str]]:
+    """Do one run; return what to say of it and its counts."""
+    if reason := obstacle(run):
+        return f"skipped: {reason}", Counter()
+    folder.mkdir()
+    began = time.monotonic()
+    done = start(run, quick, folder)
+    counts = counts_of(done.stdout)
+    if done.returncode != 0:
+        print(done.stdout[-20_000:], done.stderr[-5_000:])
+        counts["failed"] = max(1, counts["failed"] + counts["error"])
+    verdict = "ok" if done.returncode == 0 else "FAILED"
+    return f"{verdict:<7} {counts['passed']:>5} passed {time.monotonic() - began:>5.0f} s", counts
+
+
+def main() -> int:
+    """Do the runs that are asked for, and print a table of them."""
+    names = [run.name for run in runs(0)]
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("name", nargs="*", help=f"runs to do, all if none is named: {', '.join(names)}")
+    parser.add_argument("--quick", action="store_true", help="the part that takes ten minutes on two cores")
+    parser.add_argument("--seed", type=int, help="of the random order; the same in every run where CI is set")
+    asked = parser.parse_args()
+    if unknown := set(asked.name) - set(names):
+        parser.error(f"there is no run {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    drawn = 0 if os.environ.get("CI") else int(time.time())
+    chosen = [
+        run for run in runs(drawn if asked.seed is None else asked.seed) if run.name in (asked.name or names)
+    ]
+    with tempfile.TemporaryDirectory(prefix="rankfold-matrix-") as folder:
+        results = {run.name: result_of(run, asked.quick, Path(folder, run.name)) for run in chosen}
+    print("\n" + "\n".join(f"{name:<12} {said}" for name, (said, _) in results.items()))
+    total = sum((counts for _, counts in results.values()), Counter())
+    print(f"{total['passed']} passed, {total['failed']} failed")
+    return 1 if total["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
