@@ -7,6 +7,7 @@ Each run is the part of the suite that its condition could break, in a process w
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import pwd
 import re
@@ -14,6 +15,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections import Counter
@@ -25,9 +27,21 @@ import numpy as np
 from llvmlite.binding import get_host_cpu_features
 
 ROOT = Path(__file__).resolve().parent.parent
-NUMERICAL = ("baselines", "costs", "estimators", "geometry", "kernels", "rank", "solvers", "test_linalg.py")
-TERMINAL = ("cli", "driver", "examples", "report")
-DRAWN = ("costs", "data", "geometry", "kernels", "report", "test_linalg.py")  # tests with hypothesis
+NUMERICAL = tuple(
+    [
+        "baselines",
+        "costs",
+        "entries",
+        "estimators",
+        "geometry",
+        "kernels",
+        "selection",
+        "solvers",
+        "test_linalg.py",
+    ]
+)
+TERMINAL = ("cli", "run", "examples", "report")
+DRAWN = ("costs", "data", "entries", "geometry", "kernels", "report", "test_linalg.py")  # with hypothesis
 WHOLE = ("",)
 OTHER_USER = "nobody"
 
@@ -65,11 +79,11 @@ def runs(seed: int) -> list[Run]:
         on_cpu("haswell", "Haswell", "haswell", "avx2"),
         on_cpu("skylake", "SkylakeX", "skylake-avx512", "avx512f"),
         on_cpu("nehalem", "Nehalem", "nehalem", "sse4.2", NPY_DISABLE_CPU_FEATURES=simd),
-        Run("one-thread", NUMERICAL, ("kernels", "rank"), one_thread),
+        Run("one-thread", NUMERICAL, ("kernels", "selection"), one_thread),
         *(Run(name, TERMINAL, ("cli/test_cli_app.py",), value) for name, value in terminals.items()),
         Run("locale", (*TERMINAL, "data"), ("data",), {"LC_ALL": "C", "TZ": "Asia/Kathmandu"}),
         Run("read-only", WHOLE, ("data", "report", "test_linalg.py"), read_only=True),
-        Run("order", WHOLE, ("data", "driver"), options=shuffled),
+        Run("order", WHOLE, ("data", "run"), options=shuffled),
         *(
             Run(f"seed-{k}", DRAWN, ("data", "test_linalg.py"),
                 options=("--hypothesis-profile=random", f"--hypothesis-seed={k}"))
@@ -84,20 +98,24 @@ def obstacle(run: Run) -> str:
         return f"this processor has no {run.cpu_feature}"
     if run.read_only and os.geteuid() != 0:
         return f"only root can become {OTHER_USER}"
-    if run.read_only and not starts_as_other_user():
-        return f"{OTHER_USER} may not start {sys.executable}"
+    if run.read_only and not interpreter_for_others():
+        return f"{OTHER_USER} may start no Python of this version"
     return ""
 
 
-def starts_as_other_user() -> bool:
-    """Say whether the other user may run this interpreter: root's own folder is closed to others."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", "import numpy"], cwd="/", **other_user(), capture_output=True
-        )
-    except PermissionError:
-        return False
-    return done.returncode == 0
+def interpreter_for_others() -> str:
+    """Return a Python of this version that the other user may start: root's own folder is closed to others."""
+    system = shutil.which(f"python{sys.version_info.major}.{sys.version_info.minor}", path=os.defpath)
+    packages = os.environ | {"PYTHONPATH": python_path(ROOT)}
+    for interpreter in filter(None, (sys.executable, system)):
+        with contextlib.suppress(PermissionError):
+            trial = subprocess.run(
+                [interpreter, "-c", "import pytest"],
+                cwd="/", env=packages, **other_user(), capture_output=True,
+            )  # fmt: skip
+            if trial.returncode == 0:
+                return interpreter
+    return ""
 
 
 def other_user() -> dict[str, Any]:
@@ -117,7 +135,8 @@ def start(run: Run, quick: bool, folder: Path) -> subprocess.CompletedProcess[st
         variables |= {"PYTHONPATH": python_path(root), "HOME": "/nonexistent", "TMPDIR": str(folder)}
         variables |= {"USER": OTHER_USER, "LOGNAME": OTHER_USER}
     tests = [str(Path("tests", part)) for part in (run.quick if quick else run.tests)]
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "auto", *run.options, *tests]
+    python = interpreter_for_others() if run.read_only else sys.executable
+    command = [python, "-m", "pytest", "-q", "-n", "auto", *run.options, *tests]
     print(
         f"\n{run.name}: {shlex.join([f'{k}={v}' for k, v in run.environment.items()] + command)}", flush=True
     )
@@ -125,8 +144,9 @@ def start(run: Run, quick: bool, folder: Path) -> subprocess.CompletedProcess[st
 
 
 def python_path(root: Path) -> str:
-    """Return a search path that begins with the library of a checkout, before an installed one."""
-    return os.pathsep.join(filter(None, [str(root / "src"), os.environ.get("PYTHONPATH", "")]))
+    """Return a search path: the library of a checkout, then the packages that are installed here."""
+    installed = sysconfig.get_path("purelib")
+    return os.pathsep.join(filter(None, [str(root / "src"), os.environ.get("PYTHONPATH", ""), installed]))
 
 
 def read_only_copy(folder: Path) -> Path:
