@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test mutants lint bench docs clean
 
 .venv/base: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -29,6 +29,13 @@ demo: .venv/base       ## complete a matrix: a table, demo.png and demo.html
 
 test: .venv/test       ## unit, property and documentation tests
 	$(BIN)/python -m pytest -n auto
+
+MODULE ?= solvers
+N ?= 20
+SEED ?= 0
+JOBS ?= 2
+mutants: .venv/test    ## do the tests notice N random changes of src/rankfold/MODULE? Minutes
+	$(BIN)/python tests/mutants.py $(MODULE) --count $(N) --seed $(SEED) --jobs $(JOBS)
 
 lint: .venv/test       ## style, formatting and types
 	$(BIN)/ruff check .
