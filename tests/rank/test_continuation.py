@@ -124,6 +124,43 @@ def test_growth_steps_exactly_to_the_least_value_on_its_line():
     assert cost.value(L, R) < min(beside)
 
 
+class Asked(DenseCost):
+    """Counts what it is asked."""
+
+    def __init__(self, shape):
+        super().__init__(shape)
+        self.values = self.products = self.derivatives = 0
+
+    def value(self, L, R):
+        self.values += 1
+        return super().value(L, R)
+
+    def derivative(self, L, R, dL, dR):
+        self.derivatives += 1
+        return super().derivative(L, R, dL, dR)
+
+    def gradient_products(self, L, R):
+        products = super().gradient_products(L, R)
+
+        def counted(X, Y):
+            self.products += 1
+            return products(X, Y)
+
+        return counted
+
+
+def test_growth_counts_the_work_that_it_takes():
+    """A pair of products with the gradient counts as a gradient, a curvature as a Hessian product."""
+    cost = Asked((60, 50))
+    problem = preconditioned(cost, 1)
+    x = problem.geometry.from_svd(*_svd_with((20.0,), cost.shape))  # far off: Newton's step is too long
+    assert grown(problem, x) is not None
+    counts = problem.counts
+    assert (counts.hessians, cost.derivatives) == (1, 1)
+    assert counts.values == cost.values > 0
+    assert counts.gradients == cost.products + 1 == 11  # one for the value here
+
+
 def test_truncation_is_the_best_approximation():
     problem = preconditioned(DenseCost((9, 7)), 3)
     x = problem.geometry.random_point(seed=0)

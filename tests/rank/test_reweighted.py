@@ -49,6 +49,32 @@ def test_resumes_to_the_same_values(tmp_path):
         assert list(resumed.trace["note"]) == list(whole.trace["note"])
 
 
+def stages(problem):
+    """Where a stage begins: (iteration, rank, whether there is a ridge)."""
+    result = rf.minimize(problem, rf.ReweightedContinuation(), tolerance=1e-20, max_iterations=1000)
+    notes = [(k, row.note.split(", ")) for k, row in enumerate(result.trace) if row.note.startswith("rank")]
+    return [(k, rank, kind != "no ridge") for k, (rank, kind) in notes]
+
+
+@pytest.mark.parametrize("factor", [2.0**-20, 2.0**20])
+def test_the_path_does_not_depend_on_the_unit_of_the_data(factor):
+    data, problem = problem_of((60, 50), 2, 3.0, condition=10.0)
+    cost = rf.Completion(data.rows, data.cols, factor * data.values, data.shape)
+    expected = stages(problem)
+    assert [ridge for _, _, ridge in expected].count(False) == 1
+    assert stages(rf.Problem(cost, problem.geometry)) == expected
+
+
+def test_the_last_solve_begins_with_a_tenth_of_the_matrix_as_radius():
+    _, problem = problem_of((60, 50), 2, 3.0, condition=10.0)
+    method = rf.ReweightedContinuation()
+    state = method.init(problem, problem.start())
+    while state.weights is not None:
+        state = method.step(problem, state)
+    L, R = problem.geometry.factors(state.x)
+    assert state.inner.radius == pytest.approx(0.1 * np.linalg.norm(L @ R.T))
+
+
 def test_ridged_derivatives_and_polynomial():
     _, problem = problem_of((12, 10), 2, 2.0)
     cost = Ridged(problem.cost, np.array([0.3, 0.7]))
