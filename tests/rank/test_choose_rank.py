@@ -1,9 +1,11 @@
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import rankfold as rf
-from rankfold.rank import hold_out, losses_of
+from rankfold.rank import _largest_rank, hold_out, losses_of
 
 
 def cost_of(rank, seed, noise, shape=(250, 200), oversampling=4.0):
@@ -23,6 +25,30 @@ def test_finds_a_planted_rank_without_noise():
     assert rf.choose_rank(cost_of(3, seed=0, noise=0.0)).chosen == 3
 
 
+def test_the_least_rank_within_one_standard_error_is_chosen_after_two_that_are_no_better():
+    path = rf.choose_rank(cost_of(3, seed=0, noise=0.3))
+    best = int(np.argmin(path.errors))
+    within = [error <= path.errors[best] + path.standard_errors[best] for error in path.errors]
+    assert path.chosen == within.index(True) + 1
+    assert path.ranks == tuple(range(1, best + 4))
+
+
+def test_no_rank_above_the_largest_is_tried():
+    path = rf.choose_rank(cost_of(4, seed=0, noise=0.1), max_rank=2)
+    assert path.ranks == (1, 2)
+    assert path.chosen == 2
+
+
+@pytest.mark.parametrize(("entries", "rank"), [(20, 1), (133, 1), (134, 2), (196, 2), (197, 3), (960, 21)])
+def test_as_many_ranks_as_nine_tenths_of_the_entries_determine(entries, rank):
+    """r (30 + 32 − r) degrees of freedom: 61, 120, 177, ..., and never less than rank 1."""
+    where = np.random.default_rng(0).permutation(30 * 32)[:entries]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # lines without entries
+        cost = rf.Completion(where // 32, where % 32, np.ones(where.size), (30, 32))
+    assert _largest_rank(cost) == rank
+
+
 def test_the_same_seed_chooses_alike():
     cost = cost_of(3, seed=0, noise=0.05)
     assert rf.choose_rank(cost, seed=1).errors == rf.choose_rank(cost, seed=1).errors
@@ -30,7 +56,8 @@ def test_the_same_seed_chooses_alike():
 
 def test_table_and_plot_show_the_choice():
     path = rf.choose_rank(cost_of(2, seed=0, noise=0.05), max_rank=4)
-    assert str(path).splitlines()[2].endswith("<- chosen")
+    table = str(path).splitlines()
+    assert [line.endswith("<- chosen") for line in table] == [False, False, True, *[False] * (len(table) - 3)]
     ax = path.plot()
     assert ax.get_xlabel() == "rank"
     import matplotlib.pyplot as plt
