@@ -105,7 +105,8 @@ def main() -> None:
         with ThreadPoolExecutor(options.jobs) as pool:
             outcomes = pool.map(lambda mutant: survives(clean, *mutant, limit), chosen)
             survived = 0
-            for (source, change), alive in zip(chosen, outcomes, strict=True):
+            for done, ((source, change), alive) in enumerate(zip(chosen, outcomes, strict=True), start=1):
+                print(f"{done} of {len(chosen)}", end="\r", file=sys.stderr, flush=True)
                 if alive:
                     survived += 1
                     print(source.diff(change), flush=True)

@@ -1,3 +1,6 @@
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -73,6 +76,59 @@ def test_the_last_solve_begins_with_a_tenth_of_the_matrix_as_radius():
         state = method.step(problem, state)
     L, R = problem.geometry.factors(state.x)
     assert state.inner.radius == pytest.approx(0.1 * np.linalg.norm(L @ R.T))
+
+
+def test_the_ridge_is_halved_ten_times_at_the_last_rank_and_then_dropped():
+    _, problem = problem_of((60, 50), 2, 3.0, noise=0.3)
+    result = rf.minimize(problem, rf.ReweightedContinuation(), tolerance=0, max_iterations=3000)
+    notes = [row.note.split() for row in result.trace if row.note.startswith("rank")]
+    assert notes[-1] == ["rank", "2,", "no", "ridge"]
+    path = [(int(rank[0]), float(ridge)) for _, rank, _, ridge in notes[:-1]]
+    assert path[0][0] == 1
+    for (rank, ridge), (later_rank, later_ridge) in itertools.pairwise(path):
+        grown = later_rank == rank + 1
+        assert later_rank in (rank, rank + 1)
+        assert later_ridge == pytest.approx(ridge if grown else ridge / 2, rel=0.05)  # two digits are shown
+    assert [rank for rank, _ in path].count(2) == 11
+
+
+def test_the_first_ridge_is_half_of_what_would_hold_everything_back():
+    data, problem = problem_of((60, 50), 2, 3.0)
+    state = rf.ReweightedContinuation().init(problem, problem.start())
+    S = np.zeros(data.shape)
+    S[data.rows, data.cols] = -2 * data.values / len(data.values)  # the gradient at W = 0
+    U, s, Vt = np.linalg.svd(S)
+    bend = 2 * np.mean((U[data.rows, 0] * Vt[0, data.cols]) ** 2)
+    assert state.threshold == pytest.approx(s[0] / 2, rel=1e-3)
+    assert state.scale == pytest.approx(1 / bend, rel=0.05)
+    L, R = problem.geometry.factors(state.x)
+    sigma = np.linalg.norm(L @ R.T)  # of rank 1
+    assert state.weights == pytest.approx(state.threshold / (1 + sigma / (state.scale * state.threshold)))
+    assert np.linalg.norm(L) == pytest.approx(np.linalg.norm(R))
+    assert state.value == pytest.approx(problem.cost.value(L, R))
+
+
+def test_it_stalls_only_without_a_ridge():
+    _, problem = problem_of((60, 50), 2, 3.0)
+    state = rf.ReweightedContinuation().init(problem, problem.start())
+    stuck = replace(state, inner=replace(state.inner, stalled="why", stationary=True))
+    assert (stuck.stalled, stuck.stationary) == ("", False)
+    free = replace(stuck, weights=None)
+    assert (free.stalled, free.stationary) == ("why", True)
+    assert not replace(free, inner=replace(free.inner, stationary=False)).stationary
+
+
+def test_a_stage_ends_when_its_solver_slows_down_or_has_had_its_time():
+    _, problem = problem_of((60, 50), 2, 3.0)
+    method = rf.ReweightedContinuation(slow=0.0)
+    state = method.init(problem, problem.start())
+    after = method.step(problem, state)
+    gain = (state.inner.value - after.inner.value) / after.inner.value
+    for factor in (0.0, 0.99, 1.01):
+        slowed = rf.ReweightedContinuation(slow=factor * gain).step(problem, state)
+        assert slowed.ripe == (factor > 1)
+    assert not method.step(problem, replace(state, taken=98)).ripe
+    assert method.step(problem, replace(state, taken=99)).ripe
 
 
 def test_ridged_derivatives_and_polynomial():
