@@ -1,3 +1,6 @@
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -5,6 +8,7 @@ import rankfold as rf
 from dense import DenseCost
 from geometry.variants import VARIANTS
 from rankfold.checkpoint import Checkpoint
+from rankfold.solvers.continuation import ContinuationState
 from rankfold.solvers.growth import collapsed, dominant_pairs, grown, truncated
 
 
@@ -80,6 +84,32 @@ def test_a_collapsed_singular_value_takes_the_rank_down():
     assert collapsed(problem, x) == 1
     changed = method._changed(problem, state)
     assert (changed.rank, changed.limit) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("says", "stationary"), [({}, False), ({"stationary": False}, False), ({"stationary": True}, True)]
+)
+def test_a_solver_that_stalls_at_the_last_rank_ends_it_for_its_own_reason(says, stationary):
+    _, cost = completion(rank=2)
+    problem = preconditioned(cost, 2)
+    inner = SimpleNamespace(x=problem.start(), stalled="the disk is full", **says)
+    state = ContinuationState(inner=inner, rank=2, limit=2, ripe=True)
+    ended = rf.RankContinuation().step(problem, state)
+    assert (ended.stalled, ended.stationary) == ("the disk is full", stationary)
+    assert ended.report.step == 0.0
+
+
+def test_the_rank_grows_when_an_iteration_gains_too_little():
+    _, cost = completion(rank=2)
+    problem = preconditioned(cost, 2)
+    state = rf.RankContinuation().init(problem, problem.start())
+    after = rf.RankContinuation(slow=0.0).step(problem, state)
+    gain = 1 - after.value / state.value
+    assert 0.01 < gain < 0.9
+    for slow in (0.99 * gain, 1.01 * gain):
+        assert rf.RankContinuation(slow=slow).step(problem, state).ripe == (slow > gain)
+        last = replace(state, limit=1)
+        assert not rf.RankContinuation(slow=slow).step(problem, last).ripe
 
 
 def _svd_with(values, shape, seed=0):
