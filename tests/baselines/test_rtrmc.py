@@ -74,6 +74,12 @@ def test_it_recovers_the_matrix(order):
     assert_allclose(result.value, problem.value(result.x), rtol=1e-3)
 
 
+def test_the_first_radius_is_an_eighth_of_the_diameter_of_the_grassmann_manifold():
+    problem = rf.Problem(completion(instance()), rf.SubspaceProjection((120, 100), 3))
+    state = RTRMC().init(problem, problem.start())
+    assert_allclose([state.max_radius, state.radius], np.sqrt(3) * np.pi / 2 / np.array([1, 8]))
+
+
 def test_columns_with_too_few_entries_do_no_harm():
     rows, cols = np.divmod(np.arange(40 * 20), 20)
     keep = (cols > 1) | ((cols == 1) & (rows == 3))

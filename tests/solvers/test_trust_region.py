@@ -1,5 +1,6 @@
 """The trust region's radius, and its counts: what the model promises is set by hand, so that ρ is known."""
 
+import numpy as np
 import pytest
 
 import rankfold as rf
@@ -63,6 +64,27 @@ def test_a_region_that_shrank_because_the_cost_is_not_finite_is_no_minimum(monke
     after = stepped(monkeypatch, broken, lambda _, noise: 0.5 * noise, at_boundary=False)
     assert after.stalled
     assert not after.stationary
+
+
+@pytest.mark.parametrize("solver", [rf.TrustRegion(), rf.GradientDescent()])
+def test_the_first_length_for_other_costs_is_newton_s_on_the_line_down_the_gradient(solver):
+    x = PROBLEM.geometry.random_point(0)
+    here, geometry = PROBLEM.at(x), PROBLEM.geometry
+    newton = here.gradient_norm**2 / geometry.inner(x, here.hessian(here.gradient), here.gradient)
+    assert newton > 0
+    state = solver.init(PROBLEM, x)
+    if isinstance(solver, rf.TrustRegion):
+        assert state.radius == pytest.approx(newton * here.gradient_norm / 64)
+    else:
+        assert state.guess == pytest.approx(newton)
+
+
+def test_a_start_without_a_gradient_has_a_radius_all_the_same():
+    cost = DenseCost((4, 3))
+    cost.C = 0 * cost.C
+    geometry = rf.FullRank((4, 3), 1, metric="euclidean")
+    x = type(geometry.random_point(0))(np.zeros((4, 1)), np.ones((3, 1)))
+    assert rf.TrustRegion().init(rf.Problem(cost, geometry), x).radius == 1.0
 
 
 def test_hessian_products_are_counted_and_bounded(start):
