@@ -42,7 +42,7 @@ ALSO = {
 }  # fmt: skip
 
 
-def tests_of(path: Path) -> list[str]:
+def concerning(path: Path) -> list[str]:
     """Return what pytest is to run for a file of the package."""
     name = path.relative_to(PACKAGE).with_suffix("")
     mirrors = [Path("tests", name.parts[0]), Path("tests", f"test_{name.parts[0]}.py")]
@@ -79,7 +79,7 @@ def survives(clean: Path, source: Source, change: Change, limit: float) -> bool:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         tree = shutil.copytree(clean, Path(folder, "tree"))
         (tree / source.path).write_bytes(source.changed(change))
-        return passes(tree, tests_of(source.path), limit)
+        return passes(tree, concerning(source.path), limit)
 
 
 def main() -> None:
@@ -97,7 +97,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         skipped = shutil.ignore_patterns(".git", ".venv", "site", ".*_cache", ".hypothesis", "results")
         clean = shutil.copytree(ROOT, Path(folder, "clean"), ignore=skipped)
-        tests = sorted({test for source, _ in chosen for test in tests_of(source.path)})
+        tests = sorted({test for source, _ in chosen for test in concerning(source.path)})
         start = time.monotonic()
         if not passes(clean, tests):
             raise SystemExit(f"one of these fails without any change: {' '.join(tests)}")
