@@ -33,9 +33,9 @@ def dense_value(U, Y, C, W, shift):
 def test_elimination_finds_the_best_y(regularization, weighted):
     reduced, x, C, W = make_reduced(regularization, weighted)
     at = reduced.at(Subspace(x.U)).known
-    assert_allclose(at.value, dense_value(x.U, at.Y, C, W, reduced.shift), rtol=1e-12)
+    assert_allclose(at.value, dense_value(x.U, at.Y, C, W, regularization**2), rtol=1e-12)
     for j in range(len(at.Y)):
-        root = np.sqrt(np.where(C[:, j] > 0, C[:, j], reduced.shift))
+        root = np.sqrt(np.where(C[:, j] > 0, C[:, j], regularization**2))
         best = np.linalg.lstsq(root[:, None] * x.U, root * W[:, j])[0]
         assert_allclose(at.Y[j], best, atol=1e-8 * np.abs(best).max())
 
