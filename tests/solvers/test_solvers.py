@@ -205,6 +205,7 @@ def test_noisy_data_end_at_the_noise_floor_with_a_reason(solver):
     result = rf.minimize(problem_of(data, rf.FullRank(data.shape, 2, "preconditioned")), solver, tolerance=0)
     assert result.converged
     assert "rounding" in result.stop_reason
+    assert result.trace[-1].step == 0.0  # none was taken
     if not isinstance(solver, rf.GradientDescent):  # which gets there slowly
         assert result.iterations < 100
 
