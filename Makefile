@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-matrix lint bench docs clean
+.PHONY: demo test test-matrix mutants lint bench docs clean
 
 .venv/base: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -33,6 +33,13 @@ test: .venv/test       ## unit, property and documentation tests
 # RUNS="--quick", or names of runs, or both
 test-matrix: .venv/test  ## the tests under other processors, terminals, users, orders and seeds
 	$(BIN)/python tests/matrix.py $(RUNS)
+
+MODULE ?= solvers
+N ?= 20
+SEED ?= 0
+JOBS ?= 2
+mutants: .venv/test    ## do the tests notice N random changes of src/rankfold/MODULE? Minutes
+	$(BIN)/python tests/mutants.py $(MODULE) --count $(N) --seed $(SEED) --jobs $(JOBS)
 
 lint: .venv/test       ## style, formatting and types
 	$(BIN)/ruff check .

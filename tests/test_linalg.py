@@ -75,7 +75,8 @@ def test_inverse_gram_is_accurate_at_any_condition_number(rank, extra, seed, exp
 
 
 def test_gram_factor_of_nothing_is_finite():
-    T, N, _ = gram_factor(np.zeros((5, 3)))
+    T, N, graded = gram_factor(np.zeros((5, 3)))
+    assert graded
     assert np.all(np.isfinite(N))
     np.testing.assert_allclose(T, 0, atol=1e-150)
 
@@ -106,6 +107,13 @@ def test_spd_exp_agrees_with_scipy(rank, seed):
     truth = root @ scipy.linalg.expm(back @ X @ back) @ root
     if np.linalg.cond(truth) < 1e12:
         np.testing.assert_allclose(spd_exp(B, X), truth, rtol=1e-7, atol=1e-9 * np.abs(truth).max())
+
+
+def test_spd_exp_stays_positive_definite_however_long_the_step():
+    eps, one = np.finfo(float).eps, np.ones((1, 1))
+    np.testing.assert_allclose([spd_exp(one, t * one)[0, 0] for t in (-1e4, 1e4)], [eps, 1 / eps])
+    near_singular = spd_exp(np.eye(2), np.diag([0.0, -1e4]))
+    np.testing.assert_allclose(near_singular, np.diag([1.0, 100 * eps]), rtol=1e-12)
 
 
 @few

@@ -1,5 +1,7 @@
 """LMaFit against its own formulas on dense matrices, and its rank strategies."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from baseline_instances import completion, dense, instance, solve
@@ -20,10 +22,39 @@ def test_steps_are_those_of_the_dense_formulas():
         Z = G @ H.T + (1 + state.excess) * mask * (W - G @ H.T)
         Q, _ = np.linalg.qr(Z @ H)
         following = method.step(problem, state)
-        if following.report.note != "undone":
-            assert_allclose(following.x.G @ following.x.H.T, Q @ (Q.T @ Z), atol=1e-10)
-            assert_allclose(following.value, np.mean((following.x.G @ following.x.H.T - W)[mask] ** 2))
+        assert following.report.note == ""
+        assert_allclose(following.x.G @ following.x.H.T, Q @ (Q.T @ Z), atol=1e-10)
+        assert_allclose(following.value, np.mean((following.x.G @ following.x.H.T - W)[mask] ** 2))
         state = following
+
+
+def test_relaxation_grows_where_a_step_leaves_most_of_the_residual():
+    data = instance(oversampling=2.5)
+    problem = rf.Problem(completion(data), rf.FullRank(data.shape, 3))
+    method = LMaFit()
+    state = method.init(problem, problem.start())
+    grew = []
+    for _ in range(12):
+        before, state = state, method.step(problem, state)
+        if state.report.note == "undone":
+            continue
+        grew.append(np.sqrt(state.value / before.value) > 0.7)
+        increment = max(before.increment, 0.25 * before.excess) if grew[-1] else before.increment
+        assert state.increment == increment
+        assert state.excess == before.excess + grew[-1] * increment
+        assert state.report.step == 1 + before.excess
+    assert set(grew) == {False, True}
+
+
+def test_a_step_that_does_not_lower_the_residual_is_undone():
+    data = instance()
+    problem = rf.Problem(completion(data), rf.FullRank(data.shape, 3))
+    state = LMaFit().init(problem, problem.start())
+    undone = LMaFit().step(problem, replace(state, excess=1000.0))
+    assert (undone.report.note, undone.report.step) == ("undone", 0.0)
+    assert (undone.x, undone.value) == (state.x, state.value)
+    assert (undone.excess, undone.increment) == (0.0, 100.0)
+    assert not undone.stalled
 
 
 def test_it_recovers_the_matrix():
@@ -46,7 +77,8 @@ def test_decreasing_rank_finds_the_true_one():
     problem = rf.Problem(completion(data), rf.FullRank(data.shape, 6))
     result = solve(problem, LMaFit("decreasing"))
     assert result.state.rank == 3
-    assert any("6 -> 3" in row.note for row in result.trace)
+    # At once when it may, after five iterations.
+    assert [(row.iteration, row.note) for row in result.trace if "->" in row.note] == [(6, "rank 6 -> 3")]
     assert result.converged
 
 

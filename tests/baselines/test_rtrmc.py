@@ -33,9 +33,9 @@ def dense_value(U, Y, C, W, shift):
 def test_elimination_finds_the_best_y(regularization, weighted):
     reduced, x, C, W = make_reduced(regularization, weighted)
     at = reduced.at(Subspace(x.U)).known
-    assert_allclose(at.value, dense_value(x.U, at.Y, C, W, reduced.shift), rtol=1e-12)
+    assert_allclose(at.value, dense_value(x.U, at.Y, C, W, regularization**2), rtol=1e-12)
     for j in range(len(at.Y)):
-        root = np.sqrt(np.where(C[:, j] > 0, C[:, j], reduced.shift))
+        root = np.sqrt(np.where(C[:, j] > 0, C[:, j], regularization**2))
         best = np.linalg.lstsq(root[:, None] * x.U, root * W[:, j])[0]
         assert_allclose(at.Y[j], best, atol=1e-8 * np.abs(best).max())
 
@@ -73,6 +73,12 @@ def test_it_recovers_the_matrix(order):
     assert data.relative_error(*result.x) < 1e-9
     rounding = 1e-28 * problem.cost.value_at_zero  # far above that of residuals near zero, squared
     assert_allclose(result.value, problem.value(result.x), rtol=1e-9, atol=rounding)
+
+
+def test_the_first_radius_is_an_eighth_of_the_diameter_of_the_grassmann_manifold():
+    problem = rf.Problem(completion(instance()), rf.SubspaceProjection((120, 100), 3))
+    state = RTRMC().init(problem, problem.start())
+    assert_allclose([state.max_radius, state.radius], np.sqrt(3) * np.pi / 2 / np.array([1, 8]))
 
 
 def test_columns_with_too_few_entries_do_no_harm():

@@ -22,6 +22,7 @@ def test_a_step_is_the_projected_gradient_step():
         due = (U[:, :3] * s[:3]) @ Vt[:3]
         got = (state.x.U * state.x.s) @ state.x.V.T
         assert np.linalg.norm(got - due) <= 0.05 * np.linalg.norm(due - X)
+        assert_allclose(state.report.step, t * np.linalg.norm(mask * (X - W)), rtol=1e-10)
         assert_allclose(state.gradient_norm, np.linalg.norm(2 / mask.sum() * mask * (got - W)), rtol=1e-10)
 
 
@@ -32,6 +33,14 @@ def test_it_recovers_the_matrix():
     assert result.converged
     assert data.relative_error(*problem.geometry.factors(result.x)) < 1e-9
     assert (np.diff(result.trace["value"]) < 0).all()
+
+
+def test_a_minimum_is_a_stall_by_rounding():
+    data = instance(oversampling=8, noise=0.1)
+    problem = rf.Problem(completion(data), rf.Embedded(data.shape, 3))
+    result = solve(problem, SVP(), iterations=2000)
+    assert "rounding" in result.stop_reason
+    assert result.converged
 
 
 def test_it_backtracks_where_the_step_is_too_long():

@@ -161,6 +161,9 @@ def test_horizontal_is_orthogonal_to_every_vertical_vector(name, size, seed):
         if geometry.norm(x, vertical) > 1e-8:  # O(1) has no skew generators
             assert geometry.is_vertical(x, vertical)
             assert not geometry.is_horizontal(x, vertical)
+            mixed = lincomb(1.0, xi, 1 / geometry.norm(x, vertical), vertical)
+            assert not geometry.is_vertical(x, mixed)
+            assert not geometry.is_horizontal(x, mixed)
 
 
 @every

@@ -42,3 +42,40 @@ def test_several_rounds_sort_as_one(size, skewed, monkeypatch):
     for one, several in zip(once, sort(keys, positions, np.zeros(keys.size), size, np.uint32), strict=True):
         assert_array_equal(one, several)
     assert_array_equal(once[1], np.argsort(keys, kind="stable"))
+
+
+def test_rounds_share_the_entries_and_leave_none_out(monkeypatch):
+    monkeypatch.setattr(sorting, "ROUND_ENTRIES", 100)
+    starts = np.arange(0, 1001, 10, dtype=np.uint64)  # 100 buckets of 10 entries
+    assert [part.tolist() for part in sorting._rounds(starts)] == [[0, 25], [25, 50], [50, 75], [75, 100]]
+    few = starts[:21]  # 200 entries: two rounds
+    assert [part.tolist() for part in sorting._rounds(few)] == [[0, 10], [10, 20]]
+    assert [part.tolist() for part in sorting._rounds(starts[:6])] == [[0, 5]]
+
+
+def rows_of(*rows):
+    indptr = np.cumsum([0, *map(len, rows)]).astype(np.uint64)
+    return indptr, np.concatenate(rows).astype(np.uint32)
+
+
+@pytest.mark.parametrize(
+    ("rows", "position"),
+    [
+        (([0, 1], [1, 2]), -1),  # the same column in two rows is no tie
+        (([0, 1], [1, 1, 1], [2, 2]), 3),
+        (([4, 4], [1]), 1),
+        (([0], [1], [2], [5, 7, 7]), 5),
+    ],
+)
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_the_first_tie_is_found(rows, position, pieces):
+    indptr, indices = rows_of(*rows)
+    bounds = np.unique(np.linspace(0, len(rows), pieces + 1).astype(np.uint64))
+    assert sorting.first_tie(bounds, indptr, indices) == position
+
+
+def test_ties_are_ordered_by_value_then_weight_and_nothing_else_moves():
+    indptr, indices = rows_of([0, 1, 1, 1], [1, 1])
+    data = np.array([[9.0, 1.0], [3.0, 2.0], [3.0, 1.0], [1.0, 5.0], [2.0, 0.0], [1.0, 0.0]])
+    sorting.settle_ties(indptr, indices, data)
+    assert_array_equal(data, [[9.0, 1.0], [1.0, 5.0], [3.0, 1.0], [3.0, 2.0], [1.0, 0.0], [2.0, 0.0]])

@@ -97,6 +97,12 @@ def test_a_point_with_its_evaluation_counts_what_the_run_did():
         assert fresh.counts.gradients == count
 
 
+def test_a_point_comes_back_only_to_a_problem():
+    problem = make_problem()
+    with pytest.raises(ValueError, match="no problem is given"):
+        roundtrip(problem.at(problem.start()))
+
+
 @dataclass(frozen=True)
 class Stranger:
     a: int

@@ -1,7 +1,11 @@
+import warnings
+
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import rankfold as rf
+from rankfold.selection.rank import _largest_rank, hold_out, losses_of
 
 
 def cost_of(rank, seed, noise, shape=(250, 200), oversampling=4.0):
@@ -21,6 +25,30 @@ def test_finds_a_planted_rank_without_noise():
     assert rf.choose_rank(cost_of(3, seed=0, noise=0.0)).chosen == 3
 
 
+def test_the_least_rank_within_one_standard_error_is_chosen_after_two_that_are_no_better():
+    path = rf.choose_rank(cost_of(3, seed=0, noise=0.3))
+    best = int(np.argmin(path.errors))
+    within = [error <= path.errors[best] + path.standard_errors[best] for error in path.errors]
+    assert path.chosen == within.index(True) + 1
+    assert path.ranks == tuple(range(1, best + 4))
+
+
+def test_no_rank_above_the_largest_is_tried():
+    path = rf.choose_rank(cost_of(4, seed=0, noise=0.1), max_rank=2)
+    assert path.ranks == (1, 2)
+    assert path.chosen == 2
+
+
+@pytest.mark.parametrize(("entries", "rank"), [(20, 1), (133, 1), (134, 2), (196, 2), (197, 3), (960, 21)])
+def test_as_many_ranks_as_nine_tenths_of_the_entries_determine(entries, rank):
+    """r (30 + 32 − r) degrees of freedom: 61, 120, 177, ..., and never less than rank 1."""
+    where = np.random.default_rng(0).permutation(30 * 32)[:entries]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # lines without entries
+        cost = rf.Completion(where // 32, where % 32, np.ones(where.size), (30, 32))
+    assert _largest_rank(cost) == rank
+
+
 def test_the_same_seed_chooses_alike():
     cost = cost_of(3, seed=0, noise=0.05)
     assert rf.choose_rank(cost, seed=1).errors == rf.choose_rank(cost, seed=1).errors
@@ -28,7 +56,8 @@ def test_the_same_seed_chooses_alike():
 
 def test_table_and_plot_show_the_choice():
     path = rf.choose_rank(cost_of(2, seed=0, noise=0.05), max_rank=4)
-    assert str(path).splitlines()[2].endswith("<- chosen")
+    table = str(path).splitlines()
+    assert [line.endswith("<- chosen") for line in table] == [False, False, True, *[False] * (len(table) - 3)]
     ax = path.plot()
     assert ax.get_xlabel() == "rank"
     import matplotlib.pyplot as plt
@@ -36,12 +65,53 @@ def test_table_and_plot_show_the_choice():
     plt.close(ax.figure)
 
 
-def test_weights_and_losses_are_kept():
+def weighted_labels():
     rng = np.random.default_rng(0)
     rows, cols = np.nonzero(rng.random((60, 50)) < 0.5)
     values = (rng.random(rows.size) < 0.5).astype(float)
-    cost = rf.Completion(rows, cols, values, (60, 50), weights=np.full(rows.size, 2.0), loss="logistic")
-    assert rf.choose_rank(cost, max_rank=3).chosen == 1  # there is nothing to find
+    weights = rng.uniform(0.5, 2.0, rows.size)
+    return rf.Completion(rows, cols, values, (60, 50), weights=weights, loss="logistic")
+
+
+def entries(cost):
+    side = cost.observed.by_row
+    return np.column_stack([side.keys, side.indices, side.data])
+
+
+def test_entries_held_out_and_kept_are_all_entries_with_their_weights():
+    cost = weighted_labels()
+    train, (rows, cols, data) = hold_out(cost, 0.2, seed=3)
+    both = np.vstack([entries(train), np.column_stack([rows, cols, data])])
+    assert_array_equal(both[np.lexsort(both.T[1::-1])], entries(cost))
+    assert len(rows) == round(0.2 * len(both))
+    assert train.loss == cost.loss
+    assert not np.array_equal(rows, hold_out(cost, 0.2, seed=4)[1][0])
+
+
+def test_entries_without_weights_are_kept_without():
+    train, (_, _, data) = hold_out(cost_of(2, seed=0, noise=0.1), 0.2, seed=3)
+    assert not train.observed.weighted
+    assert data.shape[1] == 1
+
+
+def test_the_losses_of_held_out_entries_are_the_cost_s_own_weighted():
+    data = np.array([[1.0, 0.5], [0.0, 3.0]])
+    margins = np.array([2.0, 1.0])
+    expected = data[:, 1] * np.log1p(np.exp(np.where(data[:, 0] > 0, -margins, margins)))
+    test = np.array([0, 1]), np.array([0, 0]), data
+    assert_allclose(losses_of(weighted_labels(), test, margins), expected)
+
+
+def test_errors_are_those_of_the_entries_held_out():
+    cost = weighted_labels()
+    path = rf.choose_rank(cost, max_rank=2, held_out=0.2, seed=3)
+    train, test = hold_out(cost, 0.2, seed=3)
+    L, R = path.factors
+    losses = losses_of(cost, test, np.sum(L[test[0]] * R[test[1]], axis=1))
+    at = path.ranks.index(path.chosen)
+    assert path.errors[at] == pytest.approx(losses.mean())
+    assert path.standard_errors[at] == pytest.approx(losses.std(ddof=1) / np.sqrt(losses.size))
+    assert path.fits[at] == pytest.approx(train.value(L, R))
 
 
 def test_held_out_is_checked():

@@ -1,8 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 import rankfold as rf
 from rankfold.run.checkpoint import Checkpoint
 from rankfold.solvers import Auto, by_name
+from rankfold.solvers.auto import AutoState
+from rankfold.solvers.trust_region import TrustRegionState
 
 
 def problem_of(shape, rank, oversampling, seed=0, **options):
@@ -81,6 +86,73 @@ def test_resumes_on_every_level(tmp_path):
         rf.minimize(problem, "auto", **interrupted)
         resumed = rf.minimize(problem, "auto", **options, resume=path)
         assert np.array_equal(resumed.trace["value"], whole.trace["value"])
+
+
+def stagnant(problem, level, steps=1):
+    """The method of that level after a few steps, said to have got nowhere for long."""
+    auto = Auto()
+    start = problem.start()
+    state = auto.init(problem, start)
+    for _ in range(level):
+        state = auto.step(problem, said_to_stagnate(state))
+    for _ in range(steps):
+        state = auto.step(problem, state)
+    return start, said_to_stagnate(state)
+
+
+def said_to_stagnate(state):
+    return replace(state, values=(1.0,) * 21, norms=(1.0,) * 21)
+
+
+@pytest.mark.parametrize(("rank", "level"), [(1, 0), (2, 1)])
+def test_the_trust_region_goes_on_where_the_method_before_it_ended(rank, level):
+    _, problem = problem_of((40, 30), rank, 4.0)
+    problem = rf.Problem(problem.cost, rf.Polar(problem.cost.shape, rank))
+    _, state = stagnant(problem, level, steps=12)
+    after = Auto().step(problem, state)
+    assert after.report.note.endswith("TrustRegion takes over")
+    assert isinstance(after.inner, TrustRegionState)
+    assert after.x is state.x
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_continuations_begin_again_at_the_start(level):
+    _, problem = problem_of((40, 30), 2, 4.0)
+    start, state = stagnant(problem, level)
+    after = Auto().step(problem, state)
+    method = (rf.RankContinuation(), rf.ReweightedContinuation())[level]
+    assert (after.level, after.start) == (level + 1, start)
+    for found, due in zip(after.x, method.init(problem, start).x, strict=True):
+        np.testing.assert_array_equal(found, due)
+
+
+def test_the_last_method_is_never_given_up():
+    _, problem = problem_of((40, 30), 2, 4.0)
+    _, state = stagnant(problem, 2)
+    assert Auto().step(problem, state).level == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "norms", "stagnates"),
+    [
+        ([1.0] * 20, [1.0] * 20, False),  # too few to judge
+        ([1.0] * 21, [1.0] * 21, True),
+        ([1.0] * 20 + [0.49], [1.0] * 21, False),
+        ([1.0] * 20 + [0.51], [1.0] * 20 + [0.21], True),
+        ([1.0] * 21, [1.0] * 20 + [0.19], False),
+    ],
+)
+def test_stagnation_is_neither_half_the_value_nor_a_fifth_of_the_gradient(values, norms, stagnates):
+    state = AutoState(inner=None, level=0, start=None, values=tuple(values), norms=tuple(norms))
+    assert state.stagnates == stagnates
+
+
+def test_whether_rounding_stops_it_is_for_the_method_at_work_to_say():
+    _, problem = problem_of((40, 30), 2, 4.0)
+    state = Auto().init(problem, problem.start())
+    for stationary in (False, True):
+        inner = replace(state.inner, stalled="why", stationary=stationary)
+        assert replace(state, inner=inner).stationary == stationary
 
 
 def test_is_the_default():

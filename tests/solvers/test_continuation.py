@@ -1,3 +1,6 @@
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -5,6 +8,7 @@ import rankfold as rf
 from dense import DenseCost
 from geometry.variants import VARIANTS
 from rankfold.run.checkpoint import Checkpoint
+from rankfold.solvers.continuation import ContinuationState
 from rankfold.solvers.growth import collapsed, dominant_pairs, grown, truncated
 
 
@@ -82,6 +86,32 @@ def test_a_collapsed_singular_value_takes_the_rank_down():
     assert (changed.rank, changed.limit) == (2, 2)
 
 
+@pytest.mark.parametrize(
+    ("says", "stationary"), [({}, False), ({"stationary": False}, False), ({"stationary": True}, True)]
+)
+def test_a_solver_that_stalls_at_the_last_rank_ends_it_for_its_own_reason(says, stationary):
+    _, cost = completion(rank=2)
+    problem = preconditioned(cost, 2)
+    inner = SimpleNamespace(x=problem.start(), stalled="the disk is full", **says)
+    state = ContinuationState(inner=inner, rank=2, limit=2, ripe=True)
+    ended = rf.RankContinuation().step(problem, state)
+    assert (ended.stalled, ended.stationary) == ("the disk is full", stationary)
+    assert ended.report.step == 0.0
+
+
+def test_the_rank_grows_when_an_iteration_gains_too_little():
+    _, cost = completion(rank=2)
+    problem = preconditioned(cost, 2)
+    state = rf.RankContinuation().init(problem, problem.start())
+    after = rf.RankContinuation(slow=0.0).step(problem, state)
+    gain = 1 - after.value / state.value
+    assert 0.01 < gain < 0.9
+    for slow in (0.99 * gain, 1.01 * gain):
+        assert rf.RankContinuation(slow=slow).step(problem, state).ripe == (slow > gain)
+        last = replace(state, limit=1)
+        assert not rf.RankContinuation(slow=slow).step(problem, last).ripe
+
+
 def _svd_with(values, shape, seed=0):
     rng = np.random.default_rng(seed)
     U, V = (np.linalg.qr(rng.standard_normal((d, len(values))))[0] for d in shape)
@@ -122,6 +152,43 @@ def test_growth_steps_exactly_to_the_least_value_on_its_line():
         cost.value(np.hstack([L, e * s[:1] * U[:, :1]]), np.hstack([R, Vt[:1].T])) for e in (-0.01, 0.01)
     ]
     assert cost.value(L, R) < min(beside)
+
+
+class Asked(DenseCost):
+    """Counts what it is asked."""
+
+    def __init__(self, shape):
+        super().__init__(shape)
+        self.values = self.products = self.derivatives = 0
+
+    def value(self, L, R):
+        self.values += 1
+        return super().value(L, R)
+
+    def derivative(self, L, R, dL, dR):
+        self.derivatives += 1
+        return super().derivative(L, R, dL, dR)
+
+    def gradient_products(self, L, R):
+        products = super().gradient_products(L, R)
+
+        def counted(X, Y):
+            self.products += 1
+            return products(X, Y)
+
+        return counted
+
+
+def test_growth_counts_the_work_that_it_takes():
+    """A pair of products with the gradient counts as a gradient, a curvature as a Hessian product."""
+    cost = Asked((60, 50))
+    problem = preconditioned(cost, 1)
+    x = problem.geometry.from_svd(*_svd_with((20.0,), cost.shape))  # far off: Newton's step is too long
+    assert grown(problem, x) is not None
+    counts = problem.counts
+    assert (counts.hessians, cost.derivatives) == (1, 1)
+    assert counts.values == cost.values > 0
+    assert counts.gradients == cost.products + 1 == 11  # one for the value here
 
 
 def test_truncation_is_the_best_approximation():

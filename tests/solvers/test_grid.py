@@ -37,7 +37,7 @@ def test_completion_recovers_the_matrix(name, solver, instance):
     result = rf.minimize(problem, SOLVERS[solver], tolerance=1e-18, max_iterations=150 if slow else 2000)
     assert np.all(np.diff(result.trace["value"]) <= 0)
     if slow:
-        assert result.value < result.trace["value"][0]
+        assert result.value < (0.5 if solver == "gd" else 1e-3) * result.trace["value"][0]
     else:
         assert result.converged, result.stop_reason
         assert instance.relative_error(*problem.geometry.factors(result.x)) <= 1e-8

@@ -246,6 +246,7 @@ def test_noisy_data_end_at_the_noise_floor_with_a_reason(solver, geometry):
     result = rf.minimize(problem_of(data, geometry(data.shape, 2)), solver, tolerance=0, max_iterations=3000)
     assert result.converged
     assert "rounding" in result.stop_reason
+    assert result.trace[-1].step == 0.0  # none was taken
     if not isinstance(solver, rf.GradientDescent):  # which gets there slowly
         assert result.iterations < 200
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from numba import njit
 
-_HELPERS = "chunks.py", "formulas.py", "registers.py"
+_HELPERS = "chunks.py", "formulas.py", "registers.py", "sweeps.py"
 # numba's cache looks at the file that a kernel stands in, not at those of what it calls: so the name on disk
 # is made to change with these.
 SOURCES = f"{zlib.crc32(b''.join(Path(__file__).with_name(name).read_bytes() for name in _HELPERS)):08x}"

@@ -45,7 +45,7 @@ class AutoState(Nested):
     @property
     def stationary(self) -> bool:
         """Whether only rounding stops it."""
-        return bool(getattr(self.inner, "stationary", False))
+        return bool(self.inner.stationary)
 
     @property
     def stagnates(self) -> bool:

@@ -127,13 +127,16 @@ class ConjugateGradient:
         )
 
     def _beta(self, squared: float, overlap: float, along: float, state: ConjugateGradientState) -> float:
-        """Return β from ⟨g₊, g₊⟩, ⟨g₊, T g⟩ and ⟨g₊, T d⟩, with ⟨T g, T d⟩ taken as ⟨g, d⟩."""
+        """Return β from ⟨g₊, g₊⟩, ⟨g₊, T g⟩ and ⟨g₊, T d⟩, with ⟨T g, T d⟩ taken as ⟨g, d⟩.
+
+        Where PR+ and HS are to be cut at 0, the overlap is so large that Powell's restart forgets β anyway.
+        """
         if self.beta == "PR+":
-            return max(0.0, (squared - overlap) / state.gradient_norm**2)
+            return (squared - overlap) / state.gradient_norm**2
         difference = along - state.slope
         if difference <= 0:
             return 0.0
-        return max(0.0, (squared - (overlap if self.beta == "HS" else 0.0)) / difference)
+        return (squared - (overlap if self.beta == "HS" else 0.0)) / difference
 
 
 def _calibrated(calibration: float, left: float) -> float:

@@ -102,7 +102,7 @@ class RankContinuation:
                 rank = min(state.rank + self.grow, state.limit)
                 return self._at(problem, x, rank, state.limit)
         # Either the solver has stalled at the last rank, or no further direction lowers the value.
-        why = getattr(state.inner, "stalled", "") or f"rank {state.rank} leaves nothing to explain"
+        why = state.inner.stalled or f"rank {state.rank} leaves nothing to explain"
         stationary = not state.inner.stalled or bool(getattr(state.inner, "stationary", False))
         return replace(state, report=Report(step=0.0), stalled=why, stationary=stationary)
 

@@ -115,7 +115,7 @@ class ReweightedState(Nested):
     @property
     def stationary(self) -> bool:
         """Whether only rounding stops it."""
-        return bool(getattr(self.inner, "stationary", False))
+        return self.weights is None and bool(self.inner.stationary)
 
 
 @dataclass(frozen=True)

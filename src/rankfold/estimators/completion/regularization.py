@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rankfold.costs.base import Cost
 from rankfold.costs.completion import Completion
-from rankfold.costs.offsets import GivenOffsets, Offsets
+from rankfold.costs.offset_system import GivenOffsets, Offsets
 from rankfold.costs.regularisers import Nuclear
 from rankfold.entries.lanczos import dominant_svd
 from rankfold.entries.observed import Observed, Side

@@ -1,0 +1,78 @@
+"""How many threads kernels use, and that each part of the work is done once."""
+
+import os
+
+import pytest
+
+from rankfold.kernels import pool
+
+
+@pytest.mark.parametrize(
+    ("ours", "openmp", "expected"),
+    [("3", "5", 3), ("", "5", 5), ("0", "5", 5), ("many", "5", 5), (None, "5", 5), ("1", None, 1)],
+)
+def test_threads_are_as_many_as_asked_for(monkeypatch, ours, openmp, expected):
+    for name, value in (("RANKFOLD_NUM_THREADS", ours), ("OMP_NUM_THREADS", openmp)):
+        if value is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, value)
+    assert pool.threads() == expected
+
+
+def test_threads_are_otherwise_as_many_as_processors(monkeypatch):
+    for name in ("RANKFOLD_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5}, raising=False)
+    assert pool.threads() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    assert pool.threads() == 7
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert pool.threads() == 1
+
+
+@pytest.mark.parametrize(
+    ("chunks", "work", "calls"), [(10, 1e6, 4), (3, 1e6, 3), (1, 1e6, 1), (10, 60_000, 1), (10, 60_001, 4)]
+)
+def test_as_many_threads_work_as_there_are_chunks_if_there_is_enough_to_do(monkeypatch, chunks, work, calls):
+    monkeypatch.setenv("RANKFOLD_NUM_THREADS", "4")
+    submitted = []
+    monkeypatch.setattr(pool, "_pool", lambda: Recorder(submitted))
+    done = []
+    pool.run(lambda progress, name: done.append(name), chunks, work, ("first",), ("second",))
+    assert done == ["first", "second"]
+    assert len(submitted) == calls - 1
+
+
+class Recorder:
+    """Takes work and never starts it."""
+
+    def __init__(self, submitted):
+        self.submitted = submitted
+
+    def submit(self, *work):
+        self.submitted.append(work)
+        return self
+
+    def cancel(self):
+        return True
+
+
+def test_what_a_thread_left_undone_is_done_in_the_end():
+    calls = []
+
+    def kernel(progress):
+        calls.append(int(progress[3]))
+        progress[-1] = len(calls) == 1
+
+    pool.run(kernel, 1, 1e9, ())
+    assert calls == [1_333_333, 1_333_333]  # a tenth of the time, in looks
+
+
+def test_an_error_in_a_kernel_reaches_the_caller():
+    def kernel(progress):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        pool.run(kernel, 1, 1.0, ())

@@ -1,0 +1,78 @@
+"""The directions of conjugate gradients, from their definitions, and how far it goes along them."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import rankfold as rf
+from dense import DenseCost
+from rankfold.geometry.base import lincomb, scale
+from rankfold.solvers.line_search import minimiser
+
+SHAPE = (60, 50)
+
+
+def completion_problem(geometry=None, **options):
+    data = rf.data.random_completion(SHAPE, rank=3, oversampling=4, seed=0, **options)
+    cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    return rf.Problem(cost, geometry or rf.FullRank(SHAPE, 3, metric="preconditioned"))
+
+
+def steps(problem, solver, count, x0=None):
+    state = solver.init(problem, problem.start() if x0 is None else x0)
+    for _ in range(count):
+        before, state = state, solver.step(problem, state)
+        yield before, state
+
+
+def beta(rule, geometry, before, after):
+    """From the textbook: y = g₊ − T g, and ⟨T g, T d⟩ taken as ⟨g, d⟩."""
+    g, d = after.here.gradient, geometry.transport(before.x, before.direction, after.x)
+    change = lincomb(1.0, g, -1.0, geometry.transport(before.x, before.here.gradient, after.x))
+    along = geometry.inner(after.x, g, d) - geometry.inner(before.x, before.here.gradient, before.direction)
+    if rule == "PR+":
+        return geometry.inner(after.x, g, change) / before.gradient_norm**2
+    return geometry.inner(after.x, g, change if rule == "HS" else g) / along
+
+
+@pytest.mark.parametrize("rule", ["PR+", "HS", "DY"])
+@pytest.mark.parametrize("geometry", [rf.Polar(SHAPE, 3), rf.FullRank(SHAPE, 3, metric="preconditioned")])
+def test_the_next_direction_is_by_the_rule_named(rule, geometry):
+    conjugate = 0
+    for before, after in steps(completion_problem(geometry), rf.ConjugateGradient(rule), 15):
+        g, carried = after.here.gradient, geometry.transport(before.x, before.direction, after.x)
+        overlap = geometry.transported_inner(before.x, before.here.gradient, after.x, g)
+        expected = lincomb(-1.0, g, beta(rule, geometry, before, after), carried)
+        slope = geometry.inner(after.x, g, expected)
+        lost = abs(overlap) > 0.5 * after.gradient_norm**2  # Powell's restart
+        assert after.steepest == (lost or not slope < -0.1 * after.gradient_norm**2)
+        if after.steepest:
+            expected, slope = scale(-1.0, g), -(after.gradient_norm**2)
+        for found, due in zip(after.direction, expected, strict=True):
+            assert_allclose(found, due, rtol=1e-6, atol=1e-9 * np.abs(due).max())
+        assert after.slope == pytest.approx(slope)
+        conjugate += not after.steepest
+    assert conjugate >= 5
+
+
+def test_a_step_on_a_straight_line_is_exact_and_needs_no_trial():
+    problem = completion_problem()
+    for before, after in steps(problem, rf.ConjugateGradient(), 5):
+        assert after.t == pytest.approx(minimiser(before.here.polynomial(before.direction)))
+        length = after.t * problem.geometry.norm(before.x, before.direction)
+        assert after.report.step == pytest.approx(length)
+    assert problem.counts.values == 0
+
+
+def test_a_direction_that_leads_nowhere_is_given_up_for_the_gradient():
+    """Where no step goes down a conjugate direction, the next one is tried down the gradient, from there."""
+    problem = rf.Problem(DenseCost((9, 7)), rf.FullRank((9, 7), 3))
+    solver = rf.ConjugateGradient()
+    *_, (_, state) = steps(problem, solver, 3, problem.geometry.random_point(0))
+    uphill = type(state)(**{**vars(state), "direction": state.here.gradient, "steepest": False})
+    restarted = solver.step(problem, uphill)
+    assert (restarted.report.note, restarted.report.step) == ("restart", 0.0)
+    assert restarted.steepest
+    assert restarted.x is state.x
+    assert not restarted.stalled
+    assert solver.step(problem, restarted).value < state.value

@@ -1,0 +1,178 @@
+"""The parts of the line searches, against their definitions."""
+
+import numpy as np
+import pytest
+
+import rankfold as rf
+from dense import DenseCost
+from rankfold.geometry.base import scale
+from rankfold.solvers.line_search import (
+    _between,
+    _Trial,
+    armijo,
+    at_noise_floor,
+    first_step,
+    minimiser,
+    sampled,
+    wolfe,
+)
+
+
+@pytest.fixture
+def here():
+    problem = rf.Problem(DenseCost((9, 7)), rf.FullRank((9, 7), 3))
+    return problem.at(problem.geometry.random_point(0))
+
+
+def downhill(here):
+    return scale(-1.0, here.gradient), -(here.gradient_norm**2)
+
+
+def value_at(here, direction, t):
+    return here.problem.value(here.problem.geometry.retract(here.x, scale(t, direction)))
+
+
+@pytest.mark.parametrize("decrease", [1e-4, 0.25, 0.9])
+def test_armijo_takes_the_first_halving_that_decreases_enough(here, decrease):
+    direction, slope = downhill(here)
+    taken = armijo(here, direction, slope, 64.0, decrease)
+    halvings = 64.0 / 2.0 ** np.arange(20)
+    enough = [value_at(here, direction, t) <= here.value + decrease * t * slope for t in halvings]
+    assert taken.backtracks == enough.index(True) > 0
+    assert taken.t == halvings[taken.backtracks]
+    assert taken.here.value == pytest.approx(value_at(here, direction, taken.t))
+
+
+def test_a_step_that_meets_the_wolfe_conditions_is_taken_at_once(here):
+    direction, slope = downhill(here)
+    found = wolfe(here, direction, slope, 100.0, 1e-4, 0.1)
+    assert found.backtracks > 0
+    again = wolfe(here, direction, slope, found.t, 1e-4, 0.1)
+    assert (again.t, again.backtracks) == (found.t, 0)
+
+
+@pytest.mark.parametrize("guess", [1e-3, 1e-1, 10.0, 1e3])
+def test_wolfe_needs_few_trials(here, guess):
+    """Doubling gets to the scale of the problem, cubic interpolation to the minimum."""
+    direction, slope = downhill(here)
+    best = wolfe(here, direction, slope, 1.0, 1e-4, 0.01).t
+    assert wolfe(here, direction, slope, guess, 1e-4, 0.1).backtracks <= 5 + abs(np.log2(guess / best))
+
+
+class Nowhere(DenseCost):
+    """Finite at its start only."""
+
+    def evaluate(self, L, R):
+        found = super().evaluate(L, R)
+        self.started, first = True, not hasattr(self, "started")
+        return found if first else found._replace(value=np.nan)
+
+
+@pytest.mark.parametrize("search", [armijo, lambda *a: wolfe(*a, 0.1)])
+def test_a_cost_that_is_finite_nowhere_around_is_an_error(search):
+    problem = rf.Problem(Nowhere((9, 7)), rf.FullRank((9, 7), 3))
+    here = problem.at(problem.geometry.random_point(0))
+    with pytest.raises(FloatingPointError, match="however short"):
+        search(here, *downhill(here), 1.0, 1e-4)
+
+
+def test_the_noise_floor_is_a_gain_of_a_thousand_roundings(here):
+    gain = 1e3 * here.noise
+    assert at_noise_floor(here, -gain / 2, 1.9)
+    assert not at_noise_floor(here, -gain / 2, 2.1)
+
+
+def test_the_first_guess_for_other_costs_is_newton_s():
+    problem = rf.Problem(DenseCost((9, 7)), rf.FullRank((9, 7), 3, metric="euclidean"))
+    here = problem.at(problem.geometry.random_point(0))
+    direction, slope = downhill(here)
+    h = 1e-4
+    around = [value_at(here, direction, t) for t in (-h, 0.0, h)]
+    bend = (around[0] - 2 * around[1] + around[2]) / h**2
+    assert bend > 0
+    assert first_step(here, direction, slope) == pytest.approx(-slope / bend, rel=1e-3)
+
+
+def test_without_curvature_the_first_guess_is_of_length_one(here, monkeypatch):
+    direction, slope = downhill(here)
+    monkeypatch.setattr(here, "hessian", lambda xi: scale(-1.0, xi))
+    length = here.problem.geometry.norm(here.x, direction)
+    assert first_step(here, direction, slope) == pytest.approx(1 / length)
+
+
+def cubic(t):
+    """(t − 1)² (t + 2): a minimum at 1."""
+    return _Trial(t, (t - 1) ** 2 * (t + 2), 3 * t**2 - 3, None)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.0, 3.0), (3.0, 0.0), (0.5, 1.2), (-0.5, 2.0)])
+def test_interpolation_finds_the_minimum_of_a_cubic(a, b):
+    assert _between(cubic(a), cubic(b)) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("a", "b", "t"), [(0.98, 2.0, 1.082), (2.0, 0.98, 1.082), (0.0, 1.02, 0.918)])
+def test_interpolation_keeps_a_tenth_of_the_bracket_off_its_ends(a, b, t):
+    assert _between(cubic(a), cubic(b)) == pytest.approx(t)
+
+
+def test_interpolation_halves_a_bracket_that_ends_where_the_cost_is_infinite():
+    assert _between(cubic(0.0), _Trial(3.0, np.inf, np.inf, None)) == 1.5
+
+
+def test_interpolation_halves_a_bracket_without_a_minimum():
+    assert _between(_Trial(0.0, 0.0, -1.0, None), _Trial(2.0, -2.0, -1.0, None)) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("coefficients", [[0.0, np.inf, 1.0], [0.0, -1.0, np.nan]])
+def test_no_step_where_the_polynomial_is_not_finite(coefficients):
+    assert minimiser(np.array(coefficients)) == 0.0
+
+
+class Sampled(rf.Completion):
+    """Offers a sample that sees the minimum on each line at `short` of where it is."""
+
+    short = 0.8
+
+    def sampled_polynomial(self, Ls, Rs):
+        coefficients = np.array(self.polynomial(Ls, Rs))
+        return coefficients / self.short ** np.arange(len(coefficients))
+
+
+def sampled_problem():
+    data = rf.data.random_completion((60, 50), 3, 4.0, seed=0)
+    cost = Sampled(data.rows, data.cols, data.values, data.shape)
+    return rf.Problem(cost, rf.FullRank(cost.shape, 3, metric="preconditioned"))
+
+
+def test_a_sampled_step_is_the_sample_s_times_the_calibration():
+    problem = sampled_problem()
+    here = problem.at(problem.start())
+    direction, _ = downhill(here)
+    exact = minimiser(here.polynomial(direction))
+    taken = sampled(here, direction, 1.5)
+    assert taken.t == pytest.approx(0.8 * 1.5 * exact)
+    assert taken.backtracks == 0
+    assert taken.here.value < here.value
+    assert sampled(here, direction, 100.0) is None  # so far, the value is higher
+
+
+def test_a_sample_that_sees_too_little_is_made_up_for():
+    """After one short step, each is as long as the exact one: the slope that it left says by how much."""
+    problem, solver = sampled_problem(), rf.ConjugateGradient()
+    state = solver.init(problem, problem.start())
+    factors = []
+    for _ in range(6):
+        exact = minimiser(state.here.polynomial(state.direction))
+        state = solver.step(problem, state)
+        factors.append(state.t / exact)
+    assert factors[0] == pytest.approx(0.8)
+    np.testing.assert_allclose(factors[2:], 1.0, atol=0.05)
+
+
+def test_a_sample_that_misleads_is_asked_no_more(monkeypatch):
+    problem, solver = sampled_problem(), rf.ConjugateGradient()
+    monkeypatch.setattr(Sampled, "short", 0.4)
+    state = solver.step(problem, solver.init(problem, problem.start()))
+    assert state.calibration == 0.0
+    exact = minimiser(state.here.polynomial(state.direction))
+    assert solver.step(problem, state).t == pytest.approx(exact)
