@@ -138,7 +138,19 @@ def test_blocks_and_merges_leave_no_trace(monkeypatch, block, merge):
         ("1|2|3\n4|5|6", {}),
         ("1::2::3::99\n4::5::6::99\n", {}),
         ("1 -- 2 -- 3\n4 -- 5 -- 6\n", {"delimiter": " -- "}),
-        (" 1   2\t3 \n4 5 6\n", {"delimiter": " "}),
+        *(
+            (text, {"delimiter": " "})
+            for text in (
+                " 1 2 3\n4 5 6\n",
+                "1\t2 3\n4 5 6\n",
+                "1  2 3\n4 5 6\n",
+                "1 2 3 \n4 5 6\n",
+                "1 2 3 \r\n4 5 6\r\n",
+                "1 2 3\n 4 5 6\n",
+                "1 2 3\n4 5 6 ",
+                " 1   2\t3 \r\n 4 5 6 \n",
+            )
+        ),
         ("\ufeffu,i,v\n1,2,3\n\n4,5,6\n\n\n", {}),
         ("\n\n1,2,3\n4,5,6\n", {}),
         ('"u","i","v"\n"1","2",3\n"4","5",6\n', {}),
