@@ -80,6 +80,8 @@ def test_labels_give_what_positions_give():
     framed = model().fit(frame, y)
     np.testing.assert_array_equal(framed.predict(frame), by_position.predict(X))
     assert framed.feature_names_in_.tolist() == ["who", "what"]
+    with pytest.raises(ValueError, match="feature names should match"):
+        framed.predict(frame[["what", "who"]])
     pairs = [tuple(pair) for pair in labelled.tolist()]
     np.testing.assert_array_equal(model().fit(pairs, y).predict(pairs), by_position.predict(X))
 
@@ -125,6 +127,9 @@ def test_mixed_labels_keep_their_types():
         ([(0, 1), (2, 0.5), (1, 1)], r"X\[1, 1\] is .*0.5"),
         ([(0, 1), (2, np.nan), (1, 1)], r"X\[1, 1\] is .*nan"),
         ([("a", "b"), ("c", None), ("d", "e")], r"X\[1, 1\] is None"),
+        (np.array([(1, "a"), (2, "b"), (2.5, "c")], object), r"X\[2, 0\] is 2.5"),
+        (np.array([(1, "a"), (True, "b"), (3, "c")], object), r"X\[1, 0\] is True"),
+        (np.array([("a", 1), ("b", 2), (3, 3)], object), r"X\[2, 0\] is 3"),
         (pd.DataFrame({"a": [1, 2, 3]}), "two columns"),
     ],
 )
@@ -203,6 +208,8 @@ def test_float32_stays_float32_and_is_as_good():
     X, y, truth = ratings()
     fitted = model(dtype="float32").fit(X, y)
     assert fitted.factors_[0].dtype == fitted.factors_[1].dtype == np.float32
+    (L, R), (mean, b, c) = (F.astype(np.float64) for F in fitted.factors_), fitted.biases_
+    np.testing.assert_allclose(everywhere(fitted), L @ R.T + mean + b[:, None] + c, rtol=1e-12)
     assert rmse(everywhere(fitted), truth) == pytest.approx(
         rmse(everywhere(model().fit(X, y)), truth), rel=0.05
     )

@@ -56,6 +56,15 @@ def _lines(cost, longer):
     return [part.tolist() for part in np.split(content, side.indptr[1:-1].astype(int))]
 
 
+def test_a_sample_of_a_square_matrix_is_of_rows(monkeypatch):
+    monkeypatch.setattr("rankfold.estimators.regularization._MIN_LINES", 3)
+    X, y, _ = ratings((50, 50))
+    whole = rf.Completion(*X.T, y, (50, 50))
+    part = sample_lines(whole, 700, seed=0)
+    assert part.shape[0] < 50 == part.shape[1]
+    assert all(line in _lines(whole, 0) for line in _lines(part, 0))
+
+
 def test_a_sample_keeps_repeated_entries():
     X, y, _ = ratings()
     twice = rf.Completion(*np.repeat(X, 2, axis=0).T, np.repeat(y, 2), (60, 40), duplicates="keep")

@@ -64,17 +64,14 @@ def test_rounds_are_few_and_of_about_as_many_entries(sizes, rounds, monkeypatch)
 
 def test_keys_are_split_into_as_many_buckets_as_there_may_be(monkeypatch):
     seen = []
-    monkeypatch.setattr(
-        sorting, "run", lambda kernel, chunks, work, arguments: seen.append((kernel, arguments))
-    )
+    monkeypatch.setattr(sorting, "run", lambda kernel, chunks, work, arguments: seen.append(arguments))
     for size in (1, 511, 512, 513, 1024, 1025, 10**6):
         seen.clear()
         sort(np.zeros(3, np.int64), np.zeros(3, np.int64), np.zeros(3), size, np.uint32)
-        _, keys, shift, counts = seen[0][1]
+        _, _, shift, counts = seen[0]
         buckets = counts.shape[1]
         assert (size - 1) >> int(shift) == buckets - 1
         assert min(size, 257) <= buckets <= 512
-        assert len(keys) == 3
 
 
 @pytest.mark.parametrize("bounds", [[0, 4], [0, 1, 2, 4], [0, 2, 2, 4]])
