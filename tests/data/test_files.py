@@ -148,7 +148,7 @@ def test_blocks_and_merges_leave_no_trace(monkeypatch, block, merge):
                 "1 2 3 \r\n4 5 6\r\n",
                 "1 2 3\n 4 5 6\n",
                 "1 2 3\n4 5 6 ",
-                " 1   2\t3 \r\n 4 5 6 \n",
+                "1  2\t3 \r\n 4 5 6 \n",
             )
         ),
         ("\ufeffu,i,v\n1,2,3\n\n4,5,6\n\n\n", {}),

@@ -146,6 +146,7 @@ def test_bad_pairs_are_named(X, message):
         ({}, None, "requires y to be passed"),
         ({"rank": 0}, [1.0, 2.0, 3.0], "rank must be 'auto' or an integer from 1 to 2"),
         ({"rank": 3}, [1.0, 2.0, 3.0], "rank must be"),
+        ({"rank": "best"}, [1.0, 2.0, 3.0], "rank must be"),
         ({"regularization": -1}, [1.0, 2.0, 3.0], "regularization must be"),
         ({"regularization": "best"}, [1.0, 2.0, 3.0], "regularization must be"),
         ({"dtype": "int8"}, [1.0, 2.0, 3.0], "dtype must be"),
