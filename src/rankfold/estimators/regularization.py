@@ -191,7 +191,7 @@ class Choice:
 
 
 def choose_weight(
-    completion: Completion, bias: bool, rank: int, geometry: str | Geometries, seed: int, verbose: int = 0
+    completion: Completion, bias: bool, rank: int, geometry: str | Geometries, seed: int, verbose: int
 ) -> Choice:
     """Choose λ by the loss of a tenth of the entries, held out; each candidate starts where the last ended.
 
