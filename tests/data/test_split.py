@@ -30,6 +30,12 @@ def test_the_split_is_the_published_one():
     assert (np.flatnonzero(~holdout_mask(1000, 0.2, seed=0)) == train).all()
 
 
+def test_a_fifth_is_held_out_if_nothing_is_said():
+    assert holdout_mask(50).sum() == len(split(labelled())[1]) == 10
+    assert (holdout_mask(50) == holdout_mask(50, 0.2, 0)).all()
+    assert (split(labelled())[1].values == split(labelled(), 0.2, 0)[1].values).all()
+
+
 def test_seeds_differ():
     assert (holdout_mask(100, 0.5, 1) != holdout_mask(100, 0.5, 2)).any()
 
