@@ -27,18 +27,16 @@ import numpy as np
 from llvmlite.binding import get_host_cpu_features
 
 ROOT = Path(__file__).resolve().parent.parent
-NUMERICAL = tuple(
-    [
-        "baselines",
-        "costs",
-        "entries",
-        "estimators",
-        "geometry",
-        "kernels",
-        "selection",
-        "solvers",
-        "test_linalg.py",
-    ]
+NUMERICAL = (
+    "baselines",
+    "costs",
+    "entries",
+    "estimators",
+    "geometry",
+    "kernels",
+    "selection",
+    "solvers",
+    "test_linalg.py",
 )
 TERMINAL = ("cli", "run", "examples", "report")
 DRAWN = ("costs", "data", "entries", "geometry", "kernels", "report", "test_linalg.py")  # with hypothesis
@@ -104,7 +102,7 @@ def obstacle(run: Run) -> str:
 
 
 def interpreter_for_others() -> str:
-    """Return a Python of this version that the other user may start: root's own folder is closed to others."""
+    """Return a Python of this version that the other user may start: root's own folder is closed to him."""
     system = shutil.which(f"python{sys.version_info.major}.{sys.version_info.minor}", path=os.defpath)
     packages = os.environ | {"PYTHONPATH": python_path(ROOT)}
     for interpreter in filter(None, (sys.executable, system)):

@@ -100,7 +100,11 @@ def test_a_model_without_names_takes_columns_in_order(tmp_path):
         ("", ("--target", "y"), "mpty"),
         ("a,b,y\n1,2\n", ("--target", "y"), "Expected 3 columns, got 2"),
         ("a,b,y\n1,,3\n4,5,6\n", ("--target", "y"), "line 2: feature 2 is empty"),
-        ("a,b,y\n1,2,3\n4,5,6\n", ("--target", "y", "--rank", "best"), "rank"),
+        (
+            "a,b,y\n" + "1,2,3\n" * 5,
+            ("--target", "y", "--rank", "best"),
+            "rank must be a positive integer",
+        ),
     ],
 )
 def test_regress_says_what_is_wrong(tmp_path, content, words, message):

@@ -39,6 +39,15 @@ def agrees_with_dense(cost, dense, rank, seed=0):
         close(actual, desired.numpy())
 
 
+def gradient_products_are_right(cost, dense, rank, seed=0):
+    """S X and SᵀY against torch's gradient S of `dense(W)`, for X and Y narrower than L and R."""
+    (L, R), (Y, X) = factors(cost.shape, rank, seed, count=1), factors(cost.shape, 1, seed + 1, count=1)
+    W = torch.from_numpy(L @ R.T).requires_grad_()
+    S = torch.autograd.grad(dense(W), W)[0].numpy()
+    for actual, desired in zip(cost.gradient_products(L, R)(X, Y), (S @ X, S.T @ Y), strict=True):
+        close(actual, desired)
+
+
 def polynomial_is_exact(cost, rank, seed=0):
     """The polynomial's values against the cost's, on the curves of GHᵀ and UBVᵀ and on a point."""
     drawn = factors(cost.shape, rank, seed, count=3)

@@ -37,6 +37,16 @@ def test_a_sample_is_the_polynomial_of_its_rows(data, monkeypatch):
     np.testing.assert_allclose(found, truth, rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:.*no observed entry")
+def test_a_sample_is_never_thinner_than_every_eighth_row(data, monkeypatch):
+    monkeypatch.setattr(completion, "SAMPLED_ENTRIES", 10)
+    cost = cost_of(data)
+    curve = (data.L, data.L), (data.R, 2 * data.R)
+    np.testing.assert_array_equal(cost.sampled_polynomial(*curve), cost._polynomial(*curve, every=8))
+    monkeypatch.setattr(completion, "SAMPLED_ENTRIES", len(data.values) // 2 + 1)
+    assert cost.sampled_polynomial(*curve) is None
+
+
 def test_conjugate_gradients_calibrate_it(data, monkeypatch):
     """With samples of a quarter of the rows the solution is the same, at not many more iterations."""
     problem = rf.Problem(cost_of(data), rf.FullRank(data.shape, 3, metric="preconditioned"))

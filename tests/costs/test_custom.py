@@ -10,7 +10,13 @@ import torch
 from numpy.testing import assert_allclose
 
 import rankfold as rf
-from costs.suite import agrees_with_dense, close, derivatives_are_right_on, factors
+from costs.suite import (
+    agrees_with_dense,
+    close,
+    derivatives_are_right_on,
+    factors,
+    gradient_products_are_right,
+)
 from geometry.variants import VARIANTS
 
 SHAPE = 8, 6
@@ -66,6 +72,7 @@ COSTS = {
 @pytest.mark.parametrize("name", COSTS)
 def test_agrees_with_dense(name):
     agrees_with_dense(COSTS[name], log_cosh, rank=3)
+    gradient_products_are_right(COSTS[name], log_cosh, rank=3)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

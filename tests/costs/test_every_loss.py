@@ -12,7 +12,7 @@ import torch
 
 import rankfold as rf
 from costs.losses import FORMULAS, named
-from costs.suite import agrees_with_dense, derivatives_are_right_on
+from costs.suite import agrees_with_dense, derivatives_are_right_on, gradient_products_are_right
 from geometry.variants import VARIANTS, dense, well_conditioned_point
 
 KINDS = "completion", "pairs", "regression"
@@ -68,6 +68,7 @@ def draw(kind, loss):
 def test_dense_reference_and_autodiff(kind, loss):
     for seed in range(3):
         agrees_with_dense(*draw(kind, loss), RANK, seed)
+        gradient_products_are_right(*draw(kind, loss), RANK, seed)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

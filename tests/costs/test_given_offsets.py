@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import rankfold as rf
-from rankfold.costs.offset_system import GivenOffsets
+from rankfold.costs.offsets import GivenOffsets
 
 DATA = rf.data.random_completion((12, 9), rank=2, oversampling=2, seed=0)
 ROWS, COLS = np.linspace(-1, 1, 12), np.linspace(2, -1, 9)

@@ -131,6 +131,15 @@ def test_time_does_not_depend_on_the_number_of_observations():
     assert rf.Regression(sparse.csr_array(draw(500, 6, 5)[0]), draw(500, 6, 5)[1]).X.matrix.shape == (6, 6)
 
 
+@pytest.mark.parametrize("sizes", [(4, 9, 3), (9, 4, 3)])
+@pytest.mark.parametrize("limit", [3, 4])
+def test_the_closed_form_is_the_start_where_the_smaller_side_is_small_enough(sizes, limit, monkeypatch):
+    monkeypatch.setattr("rankfold.costs.regression.MAX_SPECTRUM", limit)
+    cost = rf.Regression(*draw(*sizes))
+    best = np.allclose(cost.start(2)[1], cost.closed_form(2)[1])
+    assert best == (limit == 4)
+
+
 def test_float32():
     X, Y = draw(20, 6, 5)
     cost = rf.Regression(X.astype(np.float32), Y.astype(np.float32))

@@ -7,7 +7,14 @@ from hypothesis import given, settings
 from numpy.testing import assert_allclose, assert_array_equal
 
 import rankfold as rf
-from costs.suite import agrees_with_dense, close, derivatives_are_right_on, factors, polynomial_is_exact
+from costs.suite import (
+    agrees_with_dense,
+    close,
+    derivatives_are_right_on,
+    factors,
+    gradient_products_are_right,
+    polynomial_is_exact,
+)
 from geometry.variants import VARIANTS, seeds, sizes
 
 SHAPE = 9, 7
@@ -54,6 +61,8 @@ COSTS = {
 @pytest.mark.parametrize("name", COSTS)
 def test_agrees_with_dense(name):
     agrees_with_dense(*COSTS[name], rank=3)
+    if "nuclear" not in name:  # it has no gradient where a singular value is 0
+        gradient_products_are_right(*COSTS[name], rank=3)
 
 
 @pytest.mark.parametrize("name", [name for name in COSTS if "nuclear" not in name])

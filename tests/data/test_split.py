@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from rankfold.data import Triples, holdout_mask, random_completion, split
+from rankfold.data.triples import index_dtype
 
 
 def labelled(count=50):
@@ -29,6 +30,12 @@ def test_the_split_is_the_published_one():
     assert (np.flatnonzero(~holdout_mask(1000, 0.2, seed=0)) == train).all()
 
 
+def test_a_fifth_is_held_out_if_nothing_is_said():
+    assert holdout_mask(50).sum() == len(split(labelled())[1]) == 10
+    assert (holdout_mask(50) == holdout_mask(50, 0.2, 0)).all()
+    assert (split(labelled())[1].values == split(labelled(), 0.2, 0)[1].values).all()
+
+
 def test_seeds_differ():
     assert (holdout_mask(100, 0.5, 1) != holdout_mask(100, 0.5, 2)).any()
 
@@ -45,3 +52,8 @@ def test_arrays_that_disagree_are_refused():
         Triples(one, np.zeros(2), one, (1, 1))
     with pytest.raises(ValueError, match="col_labels holds 2 labels for a side of length 1"):
         Triples(one, one, one, (1, 1), col_labels=np.array(["a", "b"]))
+
+
+def test_positions_take_64_bits_only_where_the_shape_needs_them():
+    assert index_dtype((3, 2**31)) is index_dtype((2**31, 3)) is np.int32
+    assert index_dtype((3, 2**31 + 1)) is index_dtype((2**31 + 1, 3)) is np.int64

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankfold.data import random_completion
-from rankfold.data.sampling import distinct
+from rankfold.data.sampling import _fill, distinct
 
 
 def positions(instance):
@@ -26,6 +26,13 @@ def test_entries_are_distinct_in_range_sorted_and_those_of_the_truth(d1, d2, ran
     assert 0 <= instance.cols.min() <= instance.cols.max() < d2
     truth = dense(instance.L, instance.R)[instance.rows, instance.cols]
     np.testing.assert_allclose(instance.values, truth, rtol=0, atol=1e-12)
+
+
+def test_an_instance_knows_its_rank_and_singular_values():
+    instance = random_completion((30, 20), 3, 2, seed=0)
+    assert instance.rank == 3
+    expected = np.linalg.svd(dense(instance.L, instance.R), compute_uv=False)[:3]
+    np.testing.assert_allclose(instance.singular_values, expected, rtol=1e-12)
 
 
 def test_the_paper_instance_has_the_count_and_index_type_of_its_table():
@@ -172,3 +179,11 @@ def test_relative_error_refuses_what_is_no_such_matrix():
         instance.relative_error(instance.L * np.nan, instance.R)
     with pytest.raises(ValueError, match="count must be between 0 and 312"):
         instance.held_out(313)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_lines_with_too_few_entries_are_filled_at_random_places(axis):
+    positions = _fill(np.empty(0, np.int64), (300, 200), axis, 2, np.random.default_rng(0))
+    lines = np.divmod(positions, 200)
+    assert (np.bincount(lines[axis], minlength=(300, 200)[axis]) >= 2).all()
+    assert len(np.unique(lines[1 - axis])) > 100

@@ -62,3 +62,18 @@ def test_other_losses_start_downhill(loss):
     if isinstance(loss, str):
         t = 0.1
         assert cost.value(t * U * s, V) < cost.value_at_zero
+
+
+def test_memory_that_nothing_was_written_to_is_not_read(monkeypatch):
+    _, cost = instance(300, 200, 5, 0.3)
+    expected, empty = cost.start(4), np.empty
+
+    def poisoned(*args, **kwargs):
+        array = empty(*args, **kwargs)
+        if array.dtype.kind == "f":
+            array.fill(np.nan)
+        return array
+
+    monkeypatch.setattr(np, "empty", poisoned)
+    for one, two in zip(cost.start(4), expected, strict=True):
+        assert_array_equal(one, two)

@@ -38,6 +38,18 @@ def test_entries_are_sorted_by_stripe(striped):
     assert_array_equal(cost.observed.by_column.counts, np.bincount(DATA.cols))
 
 
+def test_there_are_no_more_stripes_than_pay(monkeypatch):
+    monkeypatch.setattr(observed, "STRIPES", ((10, 4), (100, 2)))
+    for entries, lines, length, stripes in (
+        (39, 10, 1000, 1),  # lines would be left with less than four entries, or two
+        (80, 10, 1000, 4),  # wide stripes, with two entries of each line
+        (400, 10, 1000, 10),
+        (400, 10, 35, 3),  # narrow ones
+        (400, 10, 9, 1),
+    ):
+        assert observed._stripes(entries, lines, length) == stripes
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_every_kernel_adds_up_the_stripes(striped, weighted):
     rng = np.random.default_rng(0)

@@ -27,6 +27,29 @@ def test_each_has_what_the_page_says(name):
     assert "verbose" in model.get_params()
 
 
+ITERATIVE = {"geometry": "auto", "solver": "auto", "max_iterations": 500, "verbose": 0}
+PAIRS = {"n_left": None, "left": None, "right": None, "regularization": 1e-4, "warm_start": False}
+DEFAULTS = {
+    "MatrixCompletion": ITERATIVE
+    | {"rank": 5, "bias": True, "regularization": "auto", "loss": "square", "tolerance": 1e-4}
+    | {"dtype": "float64", "warm_start": False, "random_state": None},
+    "LowRankImputer": {"rank": "auto", "missing_values": "nan", "keep_empty_features": False}
+    | {"add_indicator": False, "max_iterations": 50, "tolerance": 1e-2, "warm_start": False}
+    | {"random_state": None, "verbose": 0},
+    "PairRegressor": ITERATIVE | PAIRS | {"rank": 5, "tolerance": 1e-13},
+    "PairClassifier": ITERATIVE | PAIRS | {"rank": 5, "tolerance": 1e-13},
+    "ReducedRankRegression": ITERATIVE
+    | {"rank": 2, "ridge": 0.0, "fit_intercept": True, "cv": 5, "tolerance": 1e-13, "random_state": None},
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_settings_left_out_are_those_documented(name):
+    settings = type(example(name).model)().get_params()
+    settings = {key: str(value) if value is np.nan else value for key, value in settings.items()}
+    assert settings == DEFAULTS[name]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_iterations_are_counted_shown_and_limited(name, capsys):
     shown = example(name, verbose=2)

@@ -1,4 +1,5 @@
 import errno
+import hashlib
 import io
 import itertools
 import os
@@ -128,6 +129,14 @@ def test_other_formats_are_named(saved, number, message):
     other.write_bytes(whole.replace(b"format 1", f"format {number}".encode(), 1))
     with pytest.raises(rf.ModelFileError, match=f"other.*{message}"):
         rf.load(other)
+
+
+@pytest.mark.parametrize(("rest", "message"), [(bytes(7), "is damaged"), (bytes(8), "does not fit rankfold")])
+def test_a_file_without_room_for_a_model_is_named(tmp_path, rest, message):
+    beginning = files._MAGIC + f"{files.FORMAT}\n".encode() + rest
+    (tmp_path / "model").write_bytes(beginning + hashlib.sha256(beginning).digest())
+    with pytest.raises(rf.ModelFileError, match=message):
+        rf.load(tmp_path / "model")
 
 
 def test_other_files_are_no_models(tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from rankfold.kernels import sorting
-from rankfold.kernels.sorting import sort
+from rankfold.kernels.sorting import first_tie, settle_ties, sort
 
 
 @settings(max_examples=50, deadline=None)
@@ -44,38 +44,53 @@ def test_several_rounds_sort_as_one(size, skewed, monkeypatch):
     assert_array_equal(once[1], np.argsort(keys, kind="stable"))
 
 
-def test_rounds_share_the_entries_and_leave_none_out(monkeypatch):
-    monkeypatch.setattr(sorting, "ROUND_ENTRIES", 100)
-    starts = np.arange(0, 1001, 10, dtype=np.uint64)  # 100 buckets of 10 entries
-    assert [part.tolist() for part in sorting._rounds(starts)] == [[0, 25], [25, 50], [50, 75], [75, 100]]
-    few = starts[:21]  # 200 entries: two rounds
-    assert [part.tolist() for part in sorting._rounds(few)] == [[0, 10], [10, 20]]
-    assert [part.tolist() for part in sorting._rounds(starts[:6])] == [[0, 5]]
-
-
-def rows_of(*rows):
-    indptr = np.cumsum([0, *map(len, rows)]).astype(np.uint64)
-    return indptr, np.concatenate(rows).astype(np.uint32)
-
-
 @pytest.mark.parametrize(
-    ("rows", "position"),
+    ("sizes", "rounds"),
     [
-        (([0, 1], [1, 2]), -1),  # the same column in two rows is no tie
-        (([0, 1], [1, 1, 1], [2, 2]), 3),
-        (([4, 4], [1]), 1),
-        (([0], [1], [2], [5, 7, 7]), 5),
+        ([5, 5, 5, 5], [(0, 4)]),
+        ([10, 10, 10, 9], [(0, 2), (2, 4)]),
+        ([10] * 8, [(0, 2), (2, 4), (4, 6), (6, 8)]),
+        ([10] * 16, [(0, 4), (4, 8), (8, 12), (12, 16)]),
+        ([0, 80, 0, 0], [(0, 2), (2, 4)]),
+        ([1], [(0, 1)]),
     ],
 )
-@pytest.mark.parametrize("pieces", [1, 2])
-def test_the_first_tie_is_found(rows, position, pieces):
-    indptr, indices = rows_of(*rows)
-    bounds = np.unique(np.linspace(0, len(rows), pieces + 1).astype(np.uint64))
-    assert sorting.first_tie(bounds, indptr, indices) == position
+def test_rounds_are_few_and_of_about_as_many_entries(sizes, rounds, monkeypatch):
+    monkeypatch.setattr(sorting, "ROUND_ENTRIES", 16)
+    monkeypatch.setattr(sorting, "ROUNDS", 4)
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint64)
+    assert [tuple(map(int, part)) for part in sorting._rounds(starts)] == rounds
 
 
-def test_ties_are_ordered_by_value_then_weight_and_nothing_else_moves():
-    indptr, indices = rows_of([0, 1, 1, 1], [1, 1])
-    data = np.array([[9.0, 1.0], [3.0, 2.0], [3.0, 1.0], [1.0, 5.0], [2.0, 0.0], [1.0, 0.0]])
-    sorting.settle_ties(indptr, indices, data)
-    assert_array_equal(data, [[9.0, 1.0], [1.0, 5.0], [3.0, 1.0], [3.0, 2.0], [1.0, 0.0], [2.0, 0.0]])
+def test_keys_are_split_into_as_many_buckets_as_there_may_be(monkeypatch):
+    seen = []
+    monkeypatch.setattr(sorting, "run", lambda kernel, chunks, work, arguments: seen.append(arguments))
+    for size in (1, 511, 512, 513, 1024, 1025, 10**6):
+        seen.clear()
+        sort(np.zeros(3, np.int64), np.zeros(3, np.int64), np.zeros(3), size, np.uint32)
+        _, _, shift, counts = seen[0]
+        buckets = counts.shape[1]
+        assert (size - 1) >> int(shift) == buckets - 1
+        assert min(size, 257) <= buckets <= 512
+
+
+@pytest.mark.parametrize("bounds", [[0, 4], [0, 1, 2, 4], [0, 2, 2, 4]])
+def test_the_first_tie_is_that_of_the_first_row_with_one(bounds):
+    indptr = np.array([0, 2, 5, 5, 8], np.uint64)
+    for indices, tie in (
+        ([0, 1, 1, 2, 3, 3, 4, 5], -1),  # equal ones in two rows are no tie
+        ([0, 1, 1, 2, 2, 3, 4, 4], 4),
+        ([0, 1, 1, 2, 3, 3, 4, 4], 7),
+        ([6, 6, 1, 1, 1, 3, 4, 4], 1),
+        ([0, 6, 1, 1, 1, 3, 4, 4], 3),
+    ):
+        found = first_tie(np.array(bounds, np.uint64), indptr, np.array(indices, np.uint32))
+        assert found == tie
+
+
+def test_tied_entries_are_ordered_by_value_then_weight():
+    indptr = np.array([0, 4, 6], np.uint64)
+    indices = np.array([1, 1, 1, 5, 5, 5], np.uint32)
+    data = np.array([[3.0, 1.0], [2.0, 9.0], [2.0, 8.0], [1.0, 1.0], [0.0, 7.0], [-1.0, 9.0]])
+    settle_ties(indptr, indices, data)
+    assert data.tolist() == [[2.0, 8.0], [2.0, 9.0], [3.0, 1.0], [1.0, 1.0], [-1.0, 9.0], [0.0, 7.0]]

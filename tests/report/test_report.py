@@ -150,7 +150,12 @@ def test_a_report_replaces_the_old_one_only_when_complete(tmp_path, monkeypatch)
     path = tmp_path / "report.html"
     write_report(report(), path)
     old = path.read_bytes()
-    with pytest.raises(OSError, match="nowhere"):
-        write_report(report(), tmp_path / "nowhere" / "report.html")
+
+    def full(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr("rankfold.run.checkpoint.os.fsync", full)
+    with pytest.raises(OSError, match="no space left"):
+        write_report(report(rank=3), path)
     assert path.read_bytes() == old
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]

@@ -4,7 +4,7 @@ from rankfold.costs.base import Combination, Cost, Evaluation
 from rankfold.costs.completion import Completion
 from rankfold.costs.custom import Custom
 from rankfold.costs.losses import Loss
-from rankfold.costs.offset_system import Offsets, WithOffsets
+from rankfold.costs.offsets import Offsets, WithOffsets
 from rankfold.costs.pairs import Pairs
 from rankfold.costs.regression import Regression
 from rankfold.costs.regularisers import Frobenius, Nuclear, Unobserved

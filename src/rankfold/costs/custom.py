@@ -9,7 +9,7 @@ import array_api_compat
 import numpy as np
 
 from rankfold.costs.base import Array, Cost, Evaluation
-from rankfold.entries.operators import downhill_start
+from rankfold.costs.start import downhill_start
 from rankfold.linalg import asarray_like, eps, gram
 
 Value = Callable[[Array, Array], Any]

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from rankfold.costs.arrays import like, to_numpy
 from rankfold.costs.base import Array, Cost, Evaluation
-from rankfold.entries.operators import downhill_start
+from rankfold.costs.start import downhill_start
 
 Floats = NDArray[Any]
 

@@ -14,7 +14,7 @@ from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
 from rankfold.costs.mapped import Features, Mapped
-from rankfold.entries.operators import downhill_start, of_full_rank
+from rankfold.costs.start import downhill_start, of_full_rank
 
 Floats = NDArray[Any]
 # The smaller side of X up to which its (dense) spectrum is worth having for the closed form.

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 from sklearn.exceptions import ConvergenceWarning
 
 from rankfold.costs.base import Cost
-from rankfold.entries.operators import of_full_rank
+from rankfold.costs.start import of_full_rank
 from rankfold.geometry import Embedded, FullRank, Geometry, Polar, SubspaceProjection
 from rankfold.linalg import svd_of_product
 from rankfold.problem import Problem

@@ -22,7 +22,7 @@ import rankfold
 from rankfold._version import __version__
 from rankfold.atomic import replacing
 from rankfold.costs.losses import Loss
-from rankfold.costs.offset_system import Offsets
+from rankfold.costs.offsets import Offsets
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.regression.criteria import SelectionPath
 from rankfold.kernels import formulas

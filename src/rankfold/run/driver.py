@@ -53,7 +53,7 @@ def minimize(
         is 0; set 0 to leave it out (it is left out too when the value at W = 0 is not positive, and for a
         cost that may be negative).
     stop
-        More stopping rules, see `rankfold.run.stopping`.
+        More stopping rules, see `rankfold.stopping`.
     callback
         Called with a `Progress` after each iteration, the start included; stops the run by returning True.
     checkpoint
@@ -106,9 +106,7 @@ def resolve(solver: Method[Any] | str) -> Method[Any]:
 
 def _rules(problem: Problem, max_iterations: int, tolerance: float, stop: Rule | None) -> Rule:
     if stop is not None and not isinstance(stop, Rule):
-        raise TypeError(
-            f"stop must be a rule of rankfold.run.stopping, or rules joined by | and &, not {stop!r}"
-        )
+        raise TypeError(f"stop must be a rule of rankfold.stopping, or rules joined by | and &, not {stop!r}")
     if not 0 <= tolerance < 1:
         raise ValueError(f"tolerance must be at least 0 and below 1, not {tolerance!r}")
     if max_iterations < 0:

@@ -113,6 +113,16 @@ def test_labels_are_integers_only_if_nothing_is_lost(monkeypatch, text, labels, 
     assert triples.row_labels.tolist() == labels
 
 
+@pytest.mark.parametrize("text", ["007,1,2", "1,07,2", "1,-07,2", "5,7,2\n01,7,2", "5,7,2\n9,+01,2"])
+def test_zeros_in_front_are_noticed(text):
+    assert text_module.may_hide_text(f"{text}\n".encode())
+
+
+@pytest.mark.parametrize("text", ["100,200,3", "0,0,0", "1,2,1.05", "1,2,0.05", "1,2,1e-05\n1,2,1E+05", "0"])
+def test_other_zeros_raise_no_alarm(text):
+    assert not text_module.may_hide_text(f"{text}\n".encode())
+
+
 @pytest.mark.parametrize("block", [1, 64, 1 << 20])
 @pytest.mark.parametrize("merge", [0, 5, 1 << 18])
 def test_blocks_and_merges_leave_no_trace(monkeypatch, block, merge):
@@ -138,7 +148,19 @@ def test_blocks_and_merges_leave_no_trace(monkeypatch, block, merge):
         ("1|2|3\n4|5|6", {}),
         ("1::2::3::99\n4::5::6::99\n", {}),
         ("1 -- 2 -- 3\n4 -- 5 -- 6\n", {"delimiter": " -- "}),
-        (" 1   2\t3 \n4 5 6\n", {"delimiter": " "}),
+        *(
+            (text, {"delimiter": " "})
+            for text in (
+                " 1 2 3\n4 5 6\n",
+                "1\t2 3\n4 5 6\n",
+                "1  2 3\n4 5 6\n",
+                "1 2 3 \n4 5 6\n",
+                "1 2 3 \r\n4 5 6\r\n",
+                "1 2 3\n 4 5 6\n",
+                "1 2 3\n4 5 6 ",
+                "1  2\t3 \r\n 4 5 6 \n",
+            )
+        ),
         ("\ufeffu,i,v\n1,2,3\n\n4,5,6\n\n\n", {}),
         ("\n\n1,2,3\n4,5,6\n", {}),
         ('"u","i","v"\n"1","2",3\n"4","5",6\n', {}),

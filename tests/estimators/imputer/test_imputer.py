@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rankfold as rf
-from rankfold.estimators.imputer.factor_model import FactorModel
+from rankfold.estimators.imputer.factor_model import FLOOR, FactorModel, _candidates
 
 Imputer = rf.LowRankImputer
 
@@ -188,6 +188,8 @@ def test_constant_columns_and_float32():
     filled = Imputer(rank=2).fit_transform(table.astype(np.float32))
     assert filled.dtype == np.float32
     assert (filled[:, 1] == np.float32(0.1)).all()
+    fitted = Imputer(rank=2).fit(table)
+    assert (fitted.mean_[1], fitted.scale_[1]) == (0.1, 1.0)  # of 240 terms, whose sum is rounded
 
 
 def test_warm_start_goes_on_from_the_last_fit():
@@ -223,3 +225,66 @@ def test_errors_name_what_is_wrong():
         Imputer().fit(np.zeros((2, 8193)))
     with pytest.warns(ConvergenceWarning, match="after 2 steps: raise max_iterations or tolerance"):
         Imputer(rank=2, max_iterations=2, tolerance=1e-9).fit(table)
+
+
+def test_a_table_may_be_as_wide_as_the_limit(monkeypatch):
+    table, _ = draw()
+    monkeypatch.setattr("rankfold.estimators.imputer.low_rank_imputer.MAX_FEATURES", 8)
+    Imputer(rank=2).fit(table)
+    with pytest.raises(ValueError, match="X has 9 features; this model takes 8 at most"):
+        Imputer(rank=2).fit(np.column_stack([table, table[:, 0]]))
+
+
+def test_a_rank_is_below_the_columns_and_no_more_than_the_rows():
+    table, _ = draw(n=3, missing=0.0)
+    assert Imputer(rank=3, max_iterations=1).fit(table).factors_.shape == (8, 3)
+    with pytest.raises(ValueError, match=r"from 1 to 3, .*; got 4"):
+        Imputer(rank=4).fit(table)
+    with pytest.raises(ValueError, match=r"from 1 to 1, .*; got 2"):
+        Imputer(rank=2).fit(table[:, :1])
+
+
+def test_one_step_is_asked_for_without_a_warning():
+    assert Imputer(rank=2, max_iterations=1).fit(draw()[0]).n_iter_ == 1
+
+
+def test_nan_is_an_error_where_something_else_stands_for_holes():
+    table, _ = draw()
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        Imputer(rank=2, missing_values=-999.0).fit(table)
+
+
+def test_without_holes_nothing_changes_and_two_steps_suffice():
+    _, full = draw()
+    imputer = Imputer(rank=2).fit(full)
+    assert imputer.n_iter_ == 2
+    assert_array_equal(imputer.transform(full), full)
+
+
+def test_the_rank_is_chosen_from_some_rows_of_many(monkeypatch):
+    table, _ = draw(n=2000, d=12, rank=3, noise=0.3)
+    rows = []
+    improved = FactorModel.improved
+
+    def watched(self, Z, known, rank):
+        rows.append(len(Z))
+        return improved(self, Z, known, rank)
+
+    monkeypatch.setattr(FactorModel, "improved", watched)
+    monkeypatch.setattr("rankfold.estimators.imputer.factor_model._PATH_ROWS", 500)
+    imputer = Imputer(random_state=0).fit(table)
+    assert rows == [500] * 3 * len(imputer.rank_path_.ranks) + [2000] * imputer.n_iter_
+
+
+def test_ranks_are_tried_more_sparsely_the_larger_they_are():
+    assert _candidates(1) == [1]
+    assert _candidates(4) == [1, 2, 3, 4]
+    assert _candidates(30) == [1, 2, 3, 4, 6, 8, 12, 16, 24, 30]
+
+
+def test_noise_has_a_floor_where_columns_are_copies():
+    column = np.random.default_rng(0).standard_normal(50)
+    model = FactorModel.start(3)
+    for _ in range(30):
+        model, _ = model.improved(np.column_stack([column] * 3), np.ones((50, 3), bool), rank=1)
+    assert (model.psi == FLOOR).all()

@@ -48,6 +48,14 @@ def test_tables_with_pairs_and_columns_are_one_model():
     assert cross_val_score(rf.PairRegressor(rank=3, left=left, right=right), pairs, y, cv=3).min() > 0.99
 
 
+def test_a_rank_of_one_is_one():
+    left, right, pairs, _ = draw()
+    y = left[pairs[:, 0], 0] * right[pairs[:, 1], 1]
+    model = rf.PairRegressor(rank=1, left=left, right=right).fit(pairs, y)
+    assert [factor.shape for factor in model.factors_] == [(5, 1), (4, 1)]
+    assert model.score(pairs, y) > 0.999
+
+
 def test_any_two_labels_and_probabilities():
     left, right, pairs, y = draw()
     labels = np.where(y > 3, "yes", "no")

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rankfold as rf
 from rankfold.estimators.regression.criteria import degrees_of_freedom, information
+from rankfold.estimators.regression.observations import Observations
 
 Model = rf.ReducedRankRegression
 
@@ -132,6 +133,19 @@ def test_one_missing_response_more_or_less_agrees_with_the_closed_form():
     assert opened.n_iter_ > 0 == closed.n_iter_
     assert_allclose(opened.coef_, closed.coef_, atol=1e-7)
     assert_allclose(opened.intercept_, closed.intercept_, atol=1e-6)
+
+
+def test_means_are_of_known_values_by_weight_and_zero_where_there_are_none():
+    X, Y = draw(n=6)
+    Y[:, 1], Y[:3, 2] = np.nan, np.nan
+    weights = np.arange(1.0, 7.0)
+    data = Observations(X, Y, weights, fit_intercept=True)
+    expected = [np.average(Y[:, 0], weights=weights), 0.0, np.average(Y[3:, 2], weights=weights[3:])]
+    assert_allclose(data.y_mean[:3], expected)
+    assert_allclose(data.x_mean, np.average(X, axis=0, weights=weights))
+    plain = Observations(X, Y, weights, fit_intercept=False)
+    assert not plain.y_mean.any()
+    assert not plain.x_mean.any()
 
 
 @pytest.mark.parametrize("criterion", ["cv", "aic", "bic", "gcv"])

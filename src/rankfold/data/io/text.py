@@ -52,7 +52,8 @@ class Layout:
 
     def prepare(self, block: bytes) -> bytes:
         """Make every delimiter one character long; a delimiter " " stands for any run of blanks."""
-        if self.delimiter == " " and (block[:1] == b" " or any(blanks in block for blanks in UNEVEN_BLANKS)):
+        at_edges = b" " in (block[:1], block[-1:])
+        if self.delimiter == " " and (at_edges or any(blanks in block for blanks in UNEVEN_BLANKS)):
             return BLANKS_AT_EDGES.sub(b"", BLANKS.sub(b" ", block))
         if len(self.delimiter) == 1:
             return block

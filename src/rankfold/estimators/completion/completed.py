@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankfold.costs.losses import Loss
-from rankfold.costs.offset_system import Offsets
+from rankfold.costs.offsets import Offsets
 from rankfold.data.triples import Triples
 from rankfold.estimators.completion.entries import completion_of, named_entries
 from rankfold.estimators.completion.folding import Line, Other, updated

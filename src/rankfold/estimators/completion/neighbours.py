@@ -50,8 +50,11 @@ def largest(
     block = max(1, _CELLS // width)
     for start in range(0, len(queries), block):
         scores = scores_of(queries[start : start + block])
-        # The largest, then those among them in order; ties in favour of the first column.
-        places = np.sort(np.argpartition(-scores, n - 1, axis=1)[:, :n], axis=1)
+        # The largest, and of those equal to the last of them the first; then these in order.
+        least = -np.partition(-scores, n - 1, axis=1)[:, n - 1 : n]
+        above, equal = scores > least, scores == least
+        equal &= np.cumsum(equal, axis=1) <= n - above.sum(axis=1, keepdims=True)
+        places = np.nonzero(above | equal)[1].reshape(-1, n)
         found = np.take_along_axis(scores, places, axis=1)
         order = np.argsort(-found, axis=1, kind="stable")
         places, found = (np.take_along_axis(array, order, axis=1) for array in (places, found))

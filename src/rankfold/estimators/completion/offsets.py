@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from rankfold.costs.completion import Completion
-from rankfold.costs.offset_system import Offsets, with_offsets
+from rankfold.costs.offsets import Offsets, with_offsets
 from rankfold.entries.observed import Side
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rankfold.costs.base import Cost
 from rankfold.costs.completion import Completion
-from rankfold.costs.offset_system import GivenOffsets, Offsets
+from rankfold.costs.offsets import GivenOffsets, Offsets
 from rankfold.costs.regularisers import Nuclear
 from rankfold.entries.lanczos import dominant_svd
 from rankfold.entries.observed import Observed, Side
@@ -192,7 +192,7 @@ class Choice:
 
 
 def choose_weight(
-    completion: Completion, bias: bool, rank: int, geometry: str | Geometries, seed: int, verbose: int = 0
+    completion: Completion, bias: bool, rank: int, geometry: str | Geometries, seed: int, verbose: int
 ) -> Choice:
     """Choose λ by the loss of a tenth of the entries, held out; each candidate starts where the last ended.
 

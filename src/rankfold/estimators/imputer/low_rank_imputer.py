@@ -110,7 +110,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.empty_features_ = ~known.any(axis=0)
         self.indicated_features_ = np.flatnonzero(~known.all(axis=0))
         counts = np.maximum(known.sum(axis=0), 1)
-        self.mean_ = np.sum(numbers, axis=0, where=known) / counts
+        mean = np.sum(numbers, axis=0, where=known) / counts
+        # Again from there on: what a long sum loses to rounding would look like a deviation of every entry.
+        self.mean_ = mean + np.sum(numbers - mean, axis=0, where=known) / counts
         deviations = np.where(known, numbers - self.mean_, 0.0)
         scale = np.sqrt(np.sum(deviations**2, axis=0) / counts)
         # A column whose values differ by rounding alone is a constant.

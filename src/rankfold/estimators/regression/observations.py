@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rankfold.costs.completion import Completion
 from rankfold.costs.mapped import Features, Mapped
-from rankfold.costs.offset_system import WithOffsets
+from rankfold.costs.offsets import WithOffsets
 from rankfold.costs.regression import Regression
 from rankfold.costs.regularisers import Frobenius
 from rankfold.estimators.fitting import fit_problem, problem_of

@@ -1,0 +1,176 @@
+"""Columns gathered batch by batch: the result is that of one batch, whatever its type and size."""
+
+import io
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from rankfold.data import read_triples
+from rankfold.data.io import columns
+from rankfold.data.io.columns import (
+    BadEntryError,
+    GrowingArray,
+    IndexColumn,
+    IntegerLabels,
+    LabelColumn,
+    ValueColumn,
+    place_columns,
+)
+
+LARGEST = np.iinfo(np.int32).max
+
+
+def gathered(column, *batches):
+    for batch in batches:
+        column.add(batch if isinstance(batch, pa.Array) else pa.array(batch))
+    return column.finish()
+
+
+def test_a_growing_array_holds_its_parts_and_nothing_else():
+    array = GrowingArray(np.int32)
+    for start in range(0, 100, 10):
+        array.append(np.arange(start, start + 10, dtype=np.int32))
+        assert len(array.array) <= 9 / 8 * array.count  # little room is taken in advance
+    assert array.finish().tolist() == list(range(100))
+
+
+def test_without_a_shape_positions_tell_the_size():
+    triples = read_triples(io.BytesIO(b"0,5,1\n3,2,1\n"), indices=True)
+    assert triples.shape == (4, 6)
+    assert gathered(IndexColumn(None), [2, 7], [], [1])[1] == 8
+    assert gathered(IndexColumn(None), [0])[1] == 1
+
+
+def test_positions_count_from_the_base_and_within_the_size():
+    places, size, labels = gathered(IndexColumn(3, base=1), [1, 3], [2])
+    assert (places.tolist(), size, labels) == ([0, 2, 1], 3, None)
+    for size, base, batches, position, problem in (
+        (3, 1, ([1, 2], [3, 0]), 3, "is not between 1 and 3"),
+        (3, 1, ([1, 2], [4, 1]), 2, "is not between 1 and 3"),
+        (3, 0, ([1, -1],), 1, "is not between 0 and 2"),
+        (None, 0, ([9], [8, -2, -3]), 2, "is below 0"),
+        (None, 0, ([9], [8, None]), 2, "is empty"),
+    ):
+        with pytest.raises(BadEntryError, match=problem) as error:
+            gathered(IndexColumn(size, base), *batches)
+        assert error.value.position == position
+
+
+@pytest.mark.parametrize(("largest", "dtype"), [(LARGEST, np.int32), (LARGEST + 1, np.int64)])
+def test_positions_take_64_bits_only_where_they_need_them(largest, dtype):
+    places, size, _ = gathered(IndexColumn(None), [1, 2], [largest], [3])
+    assert places.dtype == dtype
+    assert places.tolist() == [1, 2, largest, 3]
+    assert size == largest + 1
+
+
+def test_values_that_are_no_numbers_are_named():
+    for batches, position in ((([1.0], [2.0, np.nan]), 2), (([1.0, np.inf],), 1), (([1], [2, 3, None]), 3)):
+        with pytest.raises(BadEntryError, match="is empty, NaN or infinite") as error:
+            gathered(ValueColumn(), *batches)
+        assert error.value.position == position
+    assert gathered(ValueColumn(), [1], [2.5]).tolist() == [1.0, 2.5]
+
+
+@pytest.mark.parametrize("batches", [([5, 3], [9, 3]), ([-4], [], [LARGEST]), ([-LARGEST - 2], [0, LARGEST])])
+def test_integer_labels_are_kept_as_they_are(batches):
+    labels = IntegerLabels()
+    for batch in batches:
+        labels.append(np.array(batch, dtype=np.int64))
+    everything = list(chain(*batches))
+    assert (labels.least, labels.largest) == (min(everything), max(everything))
+    assert labels.values.finish().tolist() == everything
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_integer_labels_take_64_bits_only_where_they_need_them(sign, beyond):
+    labels = IntegerLabels()
+    edge = LARGEST if sign > 0 else -LARGEST - 1
+    labels.append(np.array([0, edge + sign * beyond]))
+    assert labels.values.array.dtype == (np.int64 if beyond else np.int32)
+
+
+def test_labels_are_close_if_a_table_is_not_much_larger_than_they_are(monkeypatch):
+    monkeypatch.setattr(columns, "MERGE", 4)
+    for values, close in (
+        ([7, 10], True),
+        ([7, 11], False),
+        ([7, 11, 7, 7], False),
+        ([7, 11, 7, 7, 7], True),
+    ):
+        labels = IntegerLabels()
+        labels.append(np.array(values))
+        assert labels.close is close
+
+
+@pytest.mark.parametrize("merge", [1, 3, 1 << 18])
+@pytest.mark.parametrize("text", [False, True])
+@pytest.mark.parametrize(
+    "batches",
+    [
+        ([5, 3], [9, 3], [5]),
+        ([5, 3], [9, 10**12, 3], [5]),
+        (["b", "a"], ["c", "a", "d"], ["b"]),
+        (["10", "9"], ["7", "10"]),
+    ],
+)
+def test_numbers_of_labels_do_not_depend_on_batches(batches, text, merge, monkeypatch):
+    monkeypatch.setattr(columns, "MERGE", merge)
+    codes, count, labels = gathered(LabelColumn(text), *batches)
+    everything = list(chain(*batches))
+    if text and everything[0] == "10":
+        everything = [int(label) for label in everything]
+    assert labels.tolist() == sorted(set(everything))
+    assert count == len(labels)
+    assert labels[codes].tolist() == everything
+
+
+def test_blanks_around_labels_are_trimmed_in_text_only():
+    assert gathered(LabelColumn(text=True), [" a", "b "], ["a"])[2].tolist() == ["a", "b"]
+    assert gathered(LabelColumn(text=False), [" a", "b "], ["a"])[2].tolist() == [" a", "a", "b "]
+
+
+def test_integers_become_strings_when_a_label_is_one():
+    codes, count, labels = gathered(LabelColumn(text=True), [10, 9], ["x", "9"])
+    assert (codes.tolist(), count, labels.tolist()) == ([0, 1, 2, 1], 3, ["10", "9", "x"])
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        ([7, 7], [7, None]),
+        (["a", "b"], ["a", None]),
+        (["a", "b"], ["a", ""]),
+        ([7, 7], ["a", " "]),
+        ([7, 7], pa.array(["a", None]).dictionary_encode()),
+    ],
+)
+@pytest.mark.parametrize("merge", [1, 1 << 18])
+def test_an_empty_label_is_named_by_its_place_in_the_column(batches, merge, monkeypatch):
+    monkeypatch.setattr(columns, "MERGE", merge)
+    with pytest.raises(BadEntryError, match="is empty") as error:
+        gathered(LabelColumn(text=True), *batches)
+    assert error.value.position == 3
+
+
+def test_categories_without_an_entry_are_left_out():
+    who = pa.DictionaryArray.from_arrays(pa.array([3, 1], pa.int8()), pa.array(["cy", "ann", "di", "bob"]))
+    codes, count, labels = gathered(LabelColumn(text=False), who)
+    assert (codes.tolist(), count, labels.tolist()) == ([1, 0], 2, ["ann", "bob"])
+
+
+def test_columns_are_found_by_name_or_position():
+    names = ("who", "film", "stars")
+    assert place_columns(("stars", 0, "film"), names, True, "x") == (2, 0, 1)
+    for chosen, named, message in (
+        ((0, 1, 3), True, "x: there is no column 3; there are: 'who', 'film', 'stars'"),
+        ((0, 1, -1), False, "x: there is no column -1; there are: 3 columns and no header"),
+        (("who", "film", "stars"), False, "no column 'who'; there are: 3 columns and no header"),
+        ((0, 0, 1), True, "must name three different columns"),
+        ((1, 1), True, "must name two different columns"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            place_columns(chosen, names, named, "x")
