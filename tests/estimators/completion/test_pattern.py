@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rankfold as rf
-from rankfold.estimators.completion.matrix_completion import neighbours
+from rankfold.estimators.completion import neighbours
 from rankfold.estimators.completion.neighbours import largest
 from rankfold.estimators.completion.pattern import Pattern
 
