@@ -70,6 +70,14 @@ def test_an_error_of_the_callback_is_the_callers():
         minimize(make_problem(), HeavyBall(), callback=callback)
 
 
+def test_a_result_has_the_factors_of_its_point():
+    problem = make_problem()
+    x0 = Pair(np.ones((7, 2)), np.eye(5)[:, :2])
+    result = minimize(problem, HeavyBall(), x0, max_iterations=0)
+    assert result.factors is x0, "in this geometry points are factors"
+    assert result.geometry is problem.geometry
+
+
 def test_the_best_point_is_returned_where_nothing_converged():
     points = []
     result = minimize(
