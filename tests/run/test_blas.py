@@ -186,10 +186,10 @@ def test_a_fork_waits_for_whoever_is_entering(libraries, monkeypatch):
     with ThreadPoolExecutor(2) as pool:
         entered = pool.submit(guard.enter)
         assert entering.wait(WAIT)
-        fork = pool.submit(guard.before_fork)
+        fork = pool.submit(guard.lock.acquire)
         assert not fork.done()
         go_on.set()
         entered.result(WAIT)
         fork.result(WAIT)
-    guard.after_fork_in_child()  # in this thread, which holds nothing
+    guard.forget_others()  # in this thread, which holds nothing
     assert threads(libraries) == [8, 4]

@@ -75,10 +75,9 @@ class LMaFit:
     True
     """
 
-    state_types: ClassVar[tuple[type, ...]] = (LMaFitState,)
-
     rank_strategy: str = "fixed"
     first_rank: int = 1
+    state_types: ClassVar[tuple[type, ...]] = (LMaFitState,)
 
     def __post_init__(self) -> None:
         if self.rank_strategy not in ("fixed", "decreasing", "increasing"):

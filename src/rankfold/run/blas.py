@@ -15,21 +15,21 @@ class _Guard:
     """Counts who wants one thread. What the libraries had before comes back when the last one leaves."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._before: dict[str, int] = {}
+        self.lock = threading.Lock()
+        self._before: dict[str, tuple[Any, int]] = {}  # each library, by its path, with its threads
         self._holders = 0
         self._mine = threading.local()
 
     def enter(self) -> None:
-        with self._lock:
+        with self.lock:
             # Everyone looks, and not only the first: a library may have been loaded since.
             for library in _libraries():
-                self._before.setdefault(library.filepath, library.num_threads)
+                self._before.setdefault(library.filepath, (library, library.num_threads))
                 library.set_num_threads(1)
             self._count(1)
 
     def leave(self) -> None:
-        with self._lock:
+        with self.lock:
             self._count(-1)
             if not self._holders:
                 self._restore()
@@ -39,21 +39,13 @@ class _Guard:
         self._mine.holders = getattr(self._mine, "holders", 0) + change
 
     def _restore(self) -> None:
-        for library in _libraries():
-            if library.filepath in self._before:
-                library.set_num_threads(self._before[library.filepath])
+        for library, threads in self._before.values():
+            library.set_num_threads(threads)
         self._before = {}
 
-    def before_fork(self) -> None:
-        """Let whoever is entering or leaving finish, so that the child sees nothing half done."""
-        self._lock.acquire()
-
-    def after_fork_in_parent(self) -> None:
-        self._lock.release()
-
-    def after_fork_in_child(self) -> None:
-        """Forget the other threads: they are not in this process, and will never leave."""
-        self._lock = threading.Lock()
+    def forget_others(self) -> None:
+        """In a child: the other threads are not in this process, and will never leave."""
+        self.lock = threading.Lock()
         self._holders = getattr(self._mine, "holders", 0)
         if self._before and not self._holders:
             self._restore()
@@ -66,10 +58,11 @@ def _libraries() -> list[Any]:
 
 _guard = _Guard()
 if hasattr(os, "register_at_fork"):
+    # A fork waits for whoever is entering or leaving, so that the child sees nothing half done.
     os.register_at_fork(
-        before=_guard.before_fork,
-        after_in_parent=_guard.after_fork_in_parent,
-        after_in_child=_guard.after_fork_in_child,
+        before=lambda: _guard.lock.acquire(),
+        after_in_parent=lambda: _guard.lock.release(),
+        after_in_child=_guard.forget_others,
     )
 
 

@@ -193,23 +193,9 @@ class _Run:
 
     def _row(self, state: Any, iteration: int, before: Counts) -> TraceRow:
         value, norm = float(state.value), float(state.gradient_norm)  # first: asking may evaluate
-        now, then, report = self.problem.counts, before, state.report
-        return TraceRow(
-            iteration=iteration,
-            value=value,
-            gradient_norm=norm,
-            seconds=perf_counter() - self.began,
-            step=float(report.step),
-            backtracks=int(report.backtracks),
-            inner_iterations=int(report.inner_iterations),
-            radius=float(report.radius),
-            rho=float(report.rho),
-            values=now.values - then.values,
-            gradients=now.gradients - then.gradients,
-            hessians=now.hessians - then.hessians,
-            polynomials=now.polynomials - then.polynomials,
-            note=report.note,
-        )
+        counts = {name: count - getattr(before, name) for name, count in vars(self.problem.counts).items()}
+        seconds = perf_counter() - self.began
+        return TraceRow.of(iteration, value, norm, seconds, **vars(state.report), **counts)
 
     def _seen(self, progress: Progress, callback: Callback | None) -> Stop | None:
         """Show, save and hand on an iteration, and judge it."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from math import isfinite, nan
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_type_hints, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -35,6 +35,12 @@ class TraceRow(NamedTuple):
     hessians: int = 0
     polynomials: int = 0
     note: str = ""
+
+    @classmethod
+    def of(cls, *cells: Any, **named: Any) -> Self:
+        """Return a row of plain Python numbers: methods may have NumPy's."""
+        row = cls(*cells, **named)
+        return cls(*(kind(cell) for kind, cell in zip(_KINDS.values(), row, strict=True)))
 
 
 _KINDS: dict[str, type] = get_type_hints(TraceRow)
