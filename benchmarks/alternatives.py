@@ -51,7 +51,7 @@ def starts(data: Any, problem: rf.Problem, x0: Any, seed: int) -> Found:
         if results[-1].converged:
             break
     best = min(results, key=lambda result: float(result.value))
-    return *problem.geometry.factors(best.x), sum(result.iterations for result in results)
+    return *best.factors, sum(result.iterations for result in results)
 
 
 def minimized(problem: rf.Problem, x0: Any, iterations: int) -> Any:
@@ -65,7 +65,7 @@ def overparameterised(data: Any, problem: rf.Problem, x0: Any, seed: int) -> Fou
     wide = problem.with_rank(r + 2)
     first = rf.minimize(wide, rf.ConjugateGradient(), tolerance=TOLERANCE, max_iterations=500)
     result = minimized(problem, truncated(wide, first.x, r), iterations=200)
-    return *problem.geometry.factors(result.x), first.iterations + result.iterations
+    return *result.factors, first.iterations + result.iterations
 
 
 METHODS = {"cmfrec": cmfrec, "gnmr": gnmr, "starts": starts, "overparameterised": overparameterised}

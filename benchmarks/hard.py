@@ -102,7 +102,7 @@ def solver(name: str, tolerance: float) -> Method:
             problem, name, x0, tolerance=tolerance, max_iterations=3000,
             callback=lambda _: time.process_time() - began > LIMIT,
         )  # fmt: skip
-        return *problem.geometry.factors(result.x), result.iterations
+        return *result.factors, result.iterations
 
     return method
 

@@ -65,7 +65,7 @@ def robust(seeds: int = 3) -> None:
             stop = rf.stopping.RelativeChange(1e-5, window=5)
             problem = rf.Problem(cost, geometry)
             result = rf.minimize(problem, solver, x, max_iterations=60, tolerance=0.0, stop=stop)
-            errors.append(data.relative_error(*geometry.factors(result.x)))
+            errors.append(data.relative_error(*result.factors))
             x = result.x if delta else None
             began = began if delta else time.perf_counter()
         seconds = time.perf_counter() - began
@@ -91,7 +91,7 @@ def one_bit() -> None:
         problem = rf.Problem(cost + rf.Nuclear(1 / known.sum()), geometry)
         stop = rf.stopping.RelativeChange(1e-6, window=3)
         result = rf.minimize(problem, rf.ConjugateGradient(), tolerance=0.0, stop=stop, max_iterations=300)
-        L, R = geometry.factors(result.x)
+        L, R = result.factors
         rate = float(answers[known].mean())
         fit, planted = log_loss(L @ R.T), log_loss(W)
         majority = log_loss(np.full(W.shape, np.log(rate / (1 - rate))))

@@ -105,7 +105,7 @@ def scores(data: Interactions, known: Floats, ridge: float, kernel: Kernel) -> F
     geometry = rf.FullRank(cost.shape, min(RANK, *cost.shape), metric="preconditioned")
     problem = rf.Problem(cost + rf.Frobenius(ridge / y.size), geometry)
     stop = rf.stopping.RelativeChange(1e-3, window=3)
-    L, R = geometry.factors(rf.minimize(problem, rf.ConjugateGradient(), stop=stop, max_iterations=100).x)
+    L, R = rf.minimize(problem, rf.ConjugateGradient(), stop=stop, max_iterations=100).factors
     return np.asarray((X @ L) @ (Z @ R).T)
 
 

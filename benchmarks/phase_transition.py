@@ -51,7 +51,7 @@ def succeeds(
         return done >= work
 
     result = rf.minimize(problem, solver, tolerance=tolerance, max_iterations=work, callback=worked)
-    return data.relative_error(*problem.geometry.factors(result.x)) <= BOUND
+    return data.relative_error(*result.factors) <= BOUND
 
 
 def load(path: Path) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ def main() -> float:
 
     cost = rf.Custom(f, W.shape)
     geometry = rf.Polar(W.shape, rank=2)
-    L, R = geometry.factors(rf.minimize(rf.Problem(cost, geometry), rf.TrustRegion(), max_iterations=25).x)
+    L, R = rf.minimize(rf.Problem(cost, geometry), rf.TrustRegion(), max_iterations=25).factors
     return float(np.linalg.norm(L @ R.T - W) / np.linalg.norm(W))
 
 

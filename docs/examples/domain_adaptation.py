@@ -29,7 +29,7 @@ def main() -> tuple[float, float]:
     problem = rf.Problem(cost + rf.Frobenius(1e-5), geometry)
     stop = rf.stopping.RelativeChange(1e-5, window=3)
     result = rf.minimize(problem, rf.TrustRegion(), stop=stop, max_iterations=100)
-    L, R, a, b, c = cost.linear_terms(*geometry.factors(result.x))
+    L, R, a, b, c = cost.linear_terms(*result.factors)
     scores = X @ L @ (Z[100:] @ R).T + (X @ a)[:, None] + Z[100:] @ b + c
     votes = np.stack([scores[labels[0] == k].mean(axis=0) for k in range(classes)])
     return float(np.mean(votes.argmax(axis=0) == labels[1][100:])), 1 / classes

@@ -50,7 +50,7 @@ def main(folder: str | None = None) -> tuple[float, float]:
     problem = rf.Problem(cost + rf.Frobenius(1e-5), geometry)
     stop = rf.stopping.RelativeChange(1e-6, window=3)
     result = rf.minimize(problem, rf.TrustRegion(), stop=stop, max_iterations=100)
-    L, R, a, b, c = cost.linear_terms(*geometry.factors(result.x))
+    L, R, a, b, c = cost.linear_terms(*result.factors)
     scores = X[new] @ L @ (Z @ R).T + (X[new] @ a)[:, None] + Z @ b + c
     return float(average_precision_score(Y[new].ravel(), scores.ravel())), float(Y[new].mean())
 

@@ -21,7 +21,7 @@ def main(size: int = 200, share: float = 0.5) -> dict[str, float]:
     # a ridge, or the most certain entries would grow without bound
     problem = rf.Problem(cost + rf.Nuclear.by_counts(2e-3, cost), geometry)
     stop = rf.stopping.RelativeChange(1e-7, window=3)
-    L, R = geometry.factors(rf.minimize(problem, rf.TrustRegion(), tolerance=0.0, stop=stop).x)
+    L, R = rf.minimize(problem, rf.TrustRegion(), tolerance=0.0, stop=stop).factors
 
     def log_loss(V: np.ndarray) -> float:
         return float(np.mean(np.logaddexp(0, V) - answers * V, where=~known))

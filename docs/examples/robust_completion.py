@@ -33,7 +33,7 @@ def main(size: int = 400) -> dict[str, float]:
             stop=stop,
         )
         x0 = result.x if delta else None
-        errors[f"huber {delta}" if delta else "square"] = data.relative_error(*geometry.factors(result.x))
+        errors[f"huber {delta}" if delta else "square"] = data.relative_error(*result.factors)
     return errors
 
 

@@ -33,7 +33,7 @@ def main(path: str | None = None) -> tuple[float, float]:
     ridge = 1.0 / Y.shape[1]
     geometry = rf.SubspaceProjection(cost.shape, rank=1)
     result = rf.minimize(rf.Problem(cost + rf.Frobenius(ridge), geometry), rf.TrustRegion())
-    L, R = geometry.factors(result.x)
+    L, R = result.factors
     predicted = ((X[half:] - mean) / scale) @ L @ R.T + centre
     return float(np.mean((Y[half:] - predicted) ** 2)), float(np.mean((Y[half:] - centre) ** 2))
 

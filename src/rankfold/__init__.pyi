@@ -3,7 +3,6 @@ from rankfold.checks import check_geometry as check_geometry
 from rankfold.checks import check_gradient as check_gradient
 from rankfold.checks import check_hessian as check_hessian
 from rankfold.checks import check_retraction as check_retraction
-from rankfold.costs import Combination as Combination
 from rankfold.costs import Completion as Completion
 from rankfold.costs import Cost as Cost
 from rankfold.costs import Custom as Custom
@@ -36,6 +35,7 @@ from rankfold.run.result import Progress as Progress
 from rankfold.run.result import Result as Result
 from rankfold.selection.rank import RankPath as RankPath
 from rankfold.selection.rank import choose_rank as choose_rank
+from rankfold.solvers import Auto as Auto
 from rankfold.solvers import ConjugateGradient as ConjugateGradient
 from rankfold.solvers import GradientDescent as GradientDescent
 from rankfold.solvers import RankContinuation as RankContinuation

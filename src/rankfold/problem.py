@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from rankfold.costs.base import Cost, Evaluation
 from rankfold.geometry.base import Geometry, Point, Tangent
 from rankfold.geometry.full_rank import FullRank
 from rankfold.linalg import gram, trace
+from rankfold.remembered import remembered
 
 
 @dataclass
@@ -75,6 +75,10 @@ class Problem:
             return self
         return replace(self, geometry=self.geometry.with_rank(rank))
 
+    def with_rank_of(self, x: Point) -> Problem:
+        """Return the same problem over matrices of the rank of `x`, which a method may have changed."""
+        return self.with_rank(int(self.geometry.factors(x)[0].shape[1]))
+
     def value(self, x: Point) -> float:
         """Cost at `x` alone: cheaper than `at(x).value` when no derivative will be asked for."""
         self.counts.values += 1
@@ -92,7 +96,7 @@ class Here:
         self.problem = problem
         self.x = x
 
-    @cached_property
+    @remembered
     def _evaluation(self) -> Evaluation:
         self.problem.counts.gradients += 1
         return self.problem.cost.evaluate(*self.problem.geometry.factors(self.x))
@@ -102,13 +106,13 @@ class Here:
         """The cost."""
         return self._evaluation.value
 
-    @cached_property
+    @remembered
     def gradient(self) -> Tangent:
         """The Riemannian gradient (equation Riemannian_gradient), a horizontal vector."""
         _, f_L, f_R = self._evaluation
         return self.problem.geometry.gradient(self.x, f_L, f_R)
 
-    @cached_property
+    @remembered
     def gradient_norm(self) -> float:
         """The gradient's norm in the geometry's metric."""
         return float(np.sqrt(max(self.slope(self.gradient), 0.0)))
@@ -140,7 +144,7 @@ class Here:
         return self.problem.cost.polynomial(*self.problem.geometry.line(self.x, xi))
 
     def sampled_polynomial(self, xi: Tangent) -> NDArray[np.float64] | None:
-        """The same from a sample of the data; None where the cost has none to offer."""
+        """Like `polynomial`, but from a sample of the data; None where the cost has none to offer."""
         found = self.problem.cost.sampled_polynomial(*self.problem.geometry.line(self.x, xi))
         self.problem.counts.polynomials += found is not None
         return found

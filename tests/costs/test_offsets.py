@@ -84,7 +84,7 @@ def test_recovers_planted_offsets():
     cost = rf.WithOffsets(plain, rows=1e-7, cols=1e-7)
     geometry = rf.FullRank(cost.shape, 1)
     result = rf.minimize(rf.Problem(cost, geometry), rf.TrustRegion(), tolerance=0.0)
-    L, R = geometry.factors(result.x)
+    L, R = result.factors
     mean, rows, cols = cost.offsets(L, R)
     assert_allclose(L @ R.T + mean + rows[:, None] + cols, full, atol=1e-4)
 

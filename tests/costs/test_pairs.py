@@ -97,7 +97,7 @@ def test_linear_terms_are_learned():
     cost = rf.Pairs(X, Z, y, pairs=pairs, linear=True)
     geometry = rf.FullRank(cost.shape, rank=3)  # that of W, and two more
     result = rf.minimize(rf.Problem(cost, geometry), rf.TrustRegion(), tolerance=1e-20)
-    parts = cost.linear_terms(*geometry.factors(result.x))
+    parts = cost.linear_terms(*result.factors)
     for found, true in ((parts.L @ parts.R.T, W), (parts.a, a), (parts.b, b), (parts.c, c)):
         assert_allclose(found, true, atol=1e-7)
 

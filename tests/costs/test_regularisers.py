@@ -101,7 +101,7 @@ def test_nuclear_shrinks_singular_values_of_a_known_matrix():
     lam, rank = (s[3] + s[4]) / 2, 4
     cost = 60.0 * rf.Completion.from_dense(C) + rf.Nuclear(lam)
     result = rf.minimize(rf.Problem(cost, rf.FullRank(C.shape, rank)), rf.TrustRegion(), tolerance=0.0)
-    L, R = rf.FullRank(C.shape, rank).factors(result.x)
+    L, R = result.factors
     assert_allclose(L @ R.T, (U[:, :rank] * (s[:rank] - lam)) @ Vt[:rank], atol=1e-7)
 
 

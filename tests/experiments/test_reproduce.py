@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from rankfold.cli import app
 from rankfold.experiments.curves import SCALES, Curve, Curves, Scale
 from rankfold.experiments.reproduce import FIGURES, reproduce
-from rankfold.run.trace import Row, Trace
+from rankfold.run.trace import Trace, TraceRow
 
 
 def test_every_figure_leaves_plot_traces_claims_and_a_report(tmp_path, monkeypatch):
@@ -37,7 +37,7 @@ def test_every_figure_leaves_plot_traces_claims_and_a_report(tmp_path, monkeypat
 
 
 def test_measures_of_a_run_that_never_gets_there():
-    trace = Trace([Row(0, 1.0, 1.0, 0.0), Row(1, 1e-6, 1.0, 0.5), Row(2, 1e-7, 1.0, 2.0)])
+    trace = Trace([TraceRow(0, 1.0, 1.0, 0.0), TraceRow(1, 1e-6, 1.0, 0.5), TraceRow(2, 1e-7, 1.0, 2.0)])
     curves = Curves((Curve("a", 0, trace),))
     assert curves.iterations("a", 1e-5) == 1
     assert curves.seconds("a", 1e-5) == 0.5

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rankfold.report import DataSummary, Report, charts, render, singular_values, write_report
 from rankfold.report.scale import Scale, tick_text
-from rankfold.run.trace import Row, Trace
+from rankfold.run.trace import Trace, TraceRow
 
 VOID = {"meta", "link", "br"}
 
@@ -53,7 +53,7 @@ def report(**changes):
     whole = Report(
         data=DataSummary.of(rows, cols, values, (31, 20), "ratings.csv"),
         rank=2,
-        trace=Trace([Row(0, 4.0, 1.0, 0.0), Row(1, 1.0, 0.5, 0.1), Row(2, 0.01, 0.1, 0.2)]),
+        trace=Trace([TraceRow(0, 4.0, 1.0, 0.0), TraceRow(1, 1.0, 0.5, 0.1), TraceRow(2, 0.01, 0.1, 0.2)]),
         seconds=0.5,
         singular_values=np.array([3.0, 1.0]),
         residuals=values,
@@ -117,7 +117,7 @@ def test_charts_are_valid_svg():
 
 
 def test_extreme_data_can_be_drawn():
-    one = Trace([Row(0, 0.0, 0.0, 0.0)])
+    one = Trace([TraceRow(0, 0.0, 0.0, 0.0)])
     parsed(render(report(trace=one, singular_values=np.zeros(1), residuals=np.zeros(3), ranks=((1, 0.5),))))
     single = DataSummary.of(np.array([0]), np.array([0]), np.array([2.0]), (1, 1), "one")
     parsed(render(report(data=single, errors={"the mean": 0.0, "rankfold": 0.0})))

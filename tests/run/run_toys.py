@@ -14,7 +14,7 @@ import numpy as np
 import rankfold
 from rankfold.costs.base import Cost, Evaluation
 from rankfold.problem import Here, Problem
-from rankfold.solvers.base import Report
+from rankfold.solvers.base import StepReport
 
 HERE, SOURCE = Path(__file__).parent, Path(rankfold.__file__).parent.parent
 
@@ -39,6 +39,8 @@ class Pair(NamedTuple):
 @dataclass(frozen=True)
 class Flat:
     """Pairs of factors in the Euclidean metric."""
+
+    point_type = tangent_type = Pair
 
     shape: tuple[int, int]
     rank: int
@@ -111,7 +113,7 @@ class HeavyBallState:
     here: Here
     momentum: Pair | None
     draws: Draws
-    report: Report = field(default_factory=Report)
+    report: StepReport = field(default_factory=StepReport)
     stalled: str = ""
 
     @property
@@ -131,6 +133,8 @@ class HeavyBallState:
 class HeavyBall:
     """Gradient descent with momentum and a random step: its state has a bit of everything."""
 
+    state_types = (HeavyBallState, Draws)
+
     step_size: float = 2.0
     memory: float = 0.6
 
@@ -147,7 +151,9 @@ class HeavyBall:
         problem.value(x)
         draws = Draws(state.draws.seed + 1, np.float64(scale), (*state.draws.scales[-2:], float(scale)))
         length = problem.geometry.norm(x, move)
-        return HeavyBallState(problem.at(x), move, draws, Report(step=length, note="é" * (draws.seed % 3)))
+        return HeavyBallState(
+            problem.at(x), move, draws, StepReport(step=length, note="é" * (draws.seed % 3))
+        )
 
 
 @dataclass(frozen=True)
@@ -155,7 +161,7 @@ class ScriptState:
     x: Pair
     value: float
     gradient_norm: float = 1.0
-    report: Report = field(default_factory=Report)
+    report: StepReport = field(default_factory=StepReport)
     stalled: str = ""
     stationary: bool = False
     gradient_free: bool = False
@@ -165,6 +171,8 @@ class ScriptState:
 @dataclass(frozen=True)
 class Script:
     """Follows a script: each entry gives fields of the state, or is an exception to raise."""
+
+    state_types = (ScriptState,)
 
     entries: tuple[Any, ...] = field(compare=False)
 

@@ -7,7 +7,7 @@ from math import nan
 
 import numpy as np
 import pytest
-from run_toys import HeavyBall, Script, Target, make_problem, run_python
+from run_toys import HeavyBall, HeavyBallState, Script, Target, make_problem, run_python
 
 from rankfold.problem import Problem
 from rankfold.run import checkpoint as cp
@@ -188,6 +188,18 @@ def test_a_full_disk_does_not_end_the_run(tmp_path, monkeypatch):
     assert cp.load(path, HeavyBall(), make_problem()).iteration == 7
 
 
+class Forgetful(HeavyBall):
+    state_types = (HeavyBallState,)
+
+
+def test_a_solver_that_forgets_a_part_of_its_states_is_told_before_any_work(tmp_path):
+    calls = []
+    with pytest.raises(TypeError, match=r"state\.draws is a run_toys\.Draws, .* list it in .* state_types"):
+        minimize(make_problem(), Forgetful(), checkpoint=tmp_path / "run", callback=calls.append)
+    assert calls == []
+    assert minimize(make_problem(), Forgetful(), max_iterations=2).iterations == 2, "it needs none to run"
+
+
 def test_what_cannot_be_written_is_noticed_before_any_work(tmp_path):
     with pytest.raises(ValueError, match="whose folder does not exist"):
         Checkpoint(tmp_path / "nowhere" / "run.ckpt")
@@ -267,6 +279,10 @@ def rewrite(path, change):
         (
             lambda meta, arrays: meta["run"][0].update(record="os.system"),
             r"holds a os\.system, which neither",
+        ),
+        (  # a class that stands beside the method, which does not declare it
+            lambda meta, arrays: meta["run"][0].update(record="run_toys.ScriptState"),
+            r"holds a run_toys\.ScriptState, which neither",
         ),
         (lambda meta, arrays: meta["run"][0]["fields"].pop("draws"), "has the fields"),
         (lambda meta, arrays: arrays.pop("array0"), "does not fit"),

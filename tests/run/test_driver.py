@@ -13,6 +13,7 @@ from run_toys import HERE, SOURCE, HeavyBall, Pair, Script, make_problem, run_py
 import rankfold as rf
 from rankfold.run.driver import minimize, resolve
 from rankfold.run.stopping import ValueBelow
+from rankfold.solvers.base import StepReport
 
 
 def test_a_run_from_a_given_point():
@@ -67,6 +68,23 @@ def test_an_error_of_the_callback_is_the_callers():
 
     with pytest.raises(RuntimeError, match="mine"):
         minimize(make_problem(), HeavyBall(), callback=callback)
+
+
+def test_a_result_has_the_factors_of_its_point():
+    problem = make_problem()
+    x0 = Pair(np.ones((7, 2)), np.eye(5)[:, :2])
+    result = minimize(problem, HeavyBall(), x0, max_iterations=0)
+    assert result.factors is x0, "in this geometry points are factors"
+    assert result.geometry is problem.geometry
+
+
+def test_the_trace_holds_plain_numbers_whatever_a_method_reports():
+    report = StepReport(step=np.float32(0.5), backtracks=np.int64(2), rho=1, note="a")
+    row = minimize(
+        make_problem(), Script(({"value": np.float64(1), "report": report},)), max_iterations=0
+    ).trace[0]
+    assert (row.step, row.backtracks, row.rho, row.note) == (0.5, 2, 1.0, "a")
+    assert [type(cell) for cell in row] == [int, *[float] * 4, int, int, float, float, *[int] * 4, str]
 
 
 def test_the_best_point_is_returned_where_nothing_converged():

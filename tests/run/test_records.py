@@ -1,18 +1,20 @@
 """What a checkpoint can hold, and that it comes back as it was."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf, nan
 
 import numpy as np
 import pytest
-from run_toys import Draws, Flat, HeavyBall, Pair, make_problem
+from run_toys import Draws, Flat, HeavyBall, HeavyBallState, Pair, make_problem
 
-from rankfold.run.records import Packer, Unpacker, describe, known_classes
+from rankfold.costs.factor_ridge import FactorRidge
+from rankfold.run.records import Packer, Unpacker, declared_classes, describe
+from rankfold.solvers.base import StepReport
 
 
 def roundtrip(value, problem=None):
-    packer = Packer(known_classes(HeavyBall(), Flat((1, 1), 1)))
+    packer = Packer(declared_classes(HeavyBall(), Flat((1, 1), 1)), problem and problem.cost)
     tree = json.loads(json.dumps(packer.pack(value)))
     return Unpacker(packer.classes, packer.arrays, problem).unpack(tree)
 
@@ -79,7 +81,7 @@ def test_torch_tensors_come_back_as_they_were():
 
 def test_an_array_that_occurs_twice_is_stored_once():
     array = np.ones(3)
-    packer = Packer(known_classes(HeavyBall()))
+    packer = Packer(declared_classes(HeavyBall(), Flat((1, 1), 1)))
     packer.pack((Pair(array, array), array))
     assert len(packer.arrays) == 1
 
@@ -114,12 +116,46 @@ class Stranger:
         (Draws(1, np.float64(2), {"a": 1}), r"state\.scales is a builtins\.dict"),
         (Pair(1.0, (2.0, [3])), r"state\.H\[1\] is a builtins\.list"),
         (np.array([None]), "array of Python objects"),
-        (Stranger(1), "Stranger, which the modules of the solver"),
+        (Stranger(1), "Stranger, which is not among .*list it in the method's state_types"),
     ],
 )
 def test_what_a_file_cannot_hold_is_named(value, message):
     with pytest.raises(TypeError, match=message):
         roundtrip(value)
+
+
+@dataclass(frozen=True)
+class Undeclared:
+    def init(self, problem, x0):
+        raise NotImplementedError
+
+
+def test_a_method_that_does_not_declare_its_states_is_told_how():
+    with pytest.raises(TypeError, match=r"Undeclared does not declare .* add `state_types = \("):
+        declared_classes(Undeclared(), Flat((1, 1), 1))
+
+
+@dataclass(frozen=True)
+class Wrapping:
+    state_types = (Stranger,)
+
+    inner: HeavyBall = field(default_factory=HeavyBall)
+
+
+def test_the_classes_are_those_that_method_its_options_and_geometry_declare():
+    found = set(declared_classes(Wrapping(), Flat((1, 1), 1)).values())
+    assert found == {Stranger, HeavyBallState, Draws, Pair, StepReport}
+
+
+def test_a_point_of_a_cost_made_from_the_problem_s_comes_back_on_that_cost():
+    problem = make_problem()
+    ridged = replace(problem, cost=FactorRidge(problem.cost, np.array([0.3, 0.7])))
+    classes = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in (FactorRidge, Pair)}
+    packer = Packer(classes, problem.cost)
+    tree = json.loads(json.dumps(packer.pack(ridged.at(problem.start()))))
+    again = Unpacker(classes, packer.arrays, problem).unpack(tree)
+    assert again.problem.cost.cost is problem.cost
+    assert again.value == ridged.at(problem.start()).value > problem.at(problem.start()).value
 
 
 class Written:

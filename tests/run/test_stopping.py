@@ -8,13 +8,15 @@ from run_toys import HeavyBall, Script, make_problem
 
 from rankfold.run import stopping as st
 from rankfold.run.driver import minimize
-from rankfold.run.trace import Row, Trace
-from rankfold.solvers.base import Report
+from rankfold.run.trace import Trace, TraceRow
+from rankfold.solvers.base import StepReport
 
 
 def trace(*values, norms=None, **last):
     norms = norms or [1.0] * len(values)
-    rows = [Row(k, value, norm, 0.1 * k) for k, (value, norm) in enumerate(zip(values, norms, strict=True))]
+    rows = [
+        TraceRow(k, value, norm, 0.1 * k) for k, (value, norm) in enumerate(zip(values, norms, strict=True))
+    ]
     return Trace([*rows[:-1], rows[-1]._replace(**last)])
 
 
@@ -62,7 +64,7 @@ def test_each_rule(rule, stops, goes_on, reason, converged):
     assert len({rule, copy.copy(rule)}) == 1  # rules are values: equal ones are one
     # In a run, too, the rule is what ends it.
     script = [
-        {"value": r.value, "gradient_norm": r.gradient_norm, "report": Report(step=r.step)} for r in stops
+        {"value": r.value, "gradient_norm": r.gradient_norm, "report": StepReport(step=r.step)} for r in stops
     ]
     seconds = stops[-1].seconds if isinstance(rule, st.Seconds) else 0
     result = minimize(

@@ -9,7 +9,7 @@ import pytest
 from run_toys import HeavyBall, make_problem
 
 from rankfold.run.driver import minimize
-from rankfold.run.trace import Row, Trace
+from rankfold.run.trace import Trace, TraceRow
 
 mpl.use("Agg")
 
@@ -19,7 +19,9 @@ def trace():
     return minimize(make_problem(), HeavyBall(), max_iterations=12, tolerance=0).trace
 
 
-ODD = Trace([Row(0, 0.1 + 0.2, 1e-320, 0.0), Row(1, -0.0, 5.0, 0.1, radius=inf, rho=-inf, note="a, “b”\n")])
+ODD = Trace(
+    [TraceRow(0, 0.1 + 0.2, 1e-320, 0.0), TraceRow(1, -0.0, 5.0, 0.1, radius=inf, rho=-inf, note="a, “b”\n")]
+)
 
 
 def test_one_row_per_iteration_start_and_end_included(trace):
@@ -37,8 +39,8 @@ def test_evaluations_are_those_of_the_iteration(trace):
 
 def test_as_arrays(trace):
     whole = np.asarray(trace)
-    assert whole.dtype.names == Row._fields
-    for name in Row._fields:
+    assert whole.dtype.names == TraceRow._fields
+    for name in TraceRow._fields:
         np.testing.assert_array_equal(whole[name], trace[name])
         np.testing.assert_array_equal(getattr(trace.array, name), trace[name])
     assert {trace[name].dtype.kind for name in ("iteration", "backtracks", "values")} == {"i"}
@@ -79,7 +81,7 @@ def test_json_reads_back_exactly(tmp_path, trace):
 
 def test_pandas(trace):
     frame = trace.to_pandas()
-    assert list(frame.columns) == list(Row._fields)
+    assert list(frame.columns) == list(TraceRow._fields)
     assert frame["value"].tolist() == trace["value"].tolist()
     assert pd.api.types.is_integer_dtype(frame["gradients"])
 
@@ -100,7 +102,7 @@ def test_plot(trace, against):
 
 @pytest.mark.parametrize("values", [[1.0, 0.0], [0.0], [-1.0, -2.0], [1.0]])
 def test_plot_of_what_a_logarithm_cannot_show(values):
-    ax = Trace([Row(k, value, max(value, 0.0), 0.0) for k, value in enumerate(values)]).plot()
+    ax = Trace([TraceRow(k, value, max(value, 0.0), 0.0) for k, value in enumerate(values)]).plot()
     ax.figure.savefig("/dev/null", format="png")
     mpl.pyplot.close(ax.figure)
 
@@ -115,10 +117,10 @@ def test_bad_names_say_what_there_is(trace):
 
 
 def test_a_trace_never_changes():
-    start = Trace([Row(0, 3.0, 1.0, 0.0)])
-    one = start.extended(Row(1, 2.0, 1.0, 0.0))
-    other = start.extended(Row(1, 1.0, 1.0, 0.0))
-    longer = one.extended(Row(2, 0.5, nan, 0.0))
+    start = Trace([TraceRow(0, 3.0, 1.0, 0.0)])
+    one = start.extended(TraceRow(1, 2.0, 1.0, 0.0))
+    other = start.extended(TraceRow(1, 1.0, 1.0, 0.0))
+    longer = one.extended(TraceRow(2, 0.5, nan, 0.0))
     assert [len(t) for t in (start, one, other, longer)] == [1, 2, 2, 3]
     assert [t["value"].tolist() for t in (start, one, other, longer)] == [[3], [3, 2], [3, 1], [3, 2, 0.5]]
 

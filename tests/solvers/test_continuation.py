@@ -35,7 +35,7 @@ def test_solves_completion_in_every_geometry(variant, solver):
     method = rf.RankContinuation(SOLVERS[solver], slow=0.01)
     result = rf.minimize(problem, method, tolerance=1e-12, max_iterations=1000)
     assert result.converged
-    assert data.relative_error(*problem.geometry.factors(result.x)) < 1e-5
+    assert data.relative_error(*result.factors) < 1e-5
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -56,7 +56,7 @@ def test_solves_what_the_spectral_start_does_not_hold():
     assert not rf.minimize(problem, rf.ConjugateGradient(), tolerance=1e-20, max_iterations=300).converged
     result = rf.minimize(problem, rf.RankContinuation(), tolerance=1e-20, max_iterations=300)
     assert result.converged
-    assert data.relative_error(*problem.geometry.factors(result.x)) < 1e-8
+    assert data.relative_error(*result.factors) < 1e-8
 
 
 def test_grows_several_directions_at_a_time():
@@ -71,8 +71,23 @@ def test_stops_below_the_rank_asked_for_when_nothing_is_left():
     problem = preconditioned(cost, 5)
     result = rf.minimize(problem, rf.RankContinuation(slow=1e-3), tolerance=1e-20)
     assert result.converged
-    assert problem.geometry.factors(result.x)[0].shape[1] == 2
-    assert data.relative_error(*problem.geometry.factors(result.x)) < 1e-8
+    assert result.factors[0].shape[1] == result.geometry.rank == 2
+    assert repr(result.geometry) == repr(problem.with_rank(2).geometry)
+    result.geometry.validate(result.x)
+    assert data.relative_error(*result.factors) < 1e-8
+
+
+def test_may_go_on_above_the_rank_of_the_problem():
+    data, cost = completion(rank=3)
+    problem = preconditioned(cost, 1)
+    result = rf.minimize(problem, rf.RankContinuation(last=3), tolerance=1e-16)
+    assert result.converged
+    assert result.geometry.rank == 3
+    assert data.relative_error(*result.factors) < 1e-6
+    lower = rf.minimize(preconditioned(cost, 3), rf.RankContinuation(last=2), max_iterations=60)
+    assert [row.note for row in lower.trace if row.note.startswith("rank")] == ["rank 1", "rank 2"]
+    with pytest.raises(ValueError, match="rank"):
+        rf.minimize(problem, rf.RankContinuation(last=101))
 
 
 def test_a_collapsed_singular_value_takes_the_rank_down():
@@ -200,7 +215,7 @@ def test_truncation_is_the_best_approximation():
     assert np.isclose(np.linalg.norm(L @ R.T - A @ B.T) ** 2, np.sum(s[1:3] ** 2))
 
 
-@pytest.mark.parametrize(("option", "value"), [("start", 0), ("grow", 0), ("slow", 1.0)])
+@pytest.mark.parametrize(("option", "value"), [("start", 0), ("grow", 0), ("slow", 1.0), ("last", 0)])
 def test_options_are_checked(option, value):
     with pytest.raises(ValueError, match=option):
         rf.RankContinuation(**{option: value})

@@ -40,7 +40,7 @@ def test_completion_recovers_the_matrix(name, solver, instance):
         assert result.value < (0.5 if solver == "gd" else 1e-3) * result.trace["value"][0]
     else:
         assert result.converged, result.stop_reason
-        assert instance.relative_error(*problem.geometry.factors(result.x)) <= 1e-8
+        assert instance.relative_error(*result.factors) <= 1e-8
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -54,7 +54,7 @@ def test_a_smooth_cost_of_full_rank_is_minimised(name, solver):
     )
     result = rf.minimize(problem, SOLVERS[solver], x0=near, tolerance=1e-8, max_iterations=5000)
     assert result.converged, result.stop_reason
-    L, R = problem.geometry.factors(result.x)
+    L, R = result.factors
     np.testing.assert_allclose(L @ R.T, cost.C, atol=1e-3)
 
 

@@ -59,7 +59,7 @@ def test_it_stops_where_the_model_promises_no_more_than_rounding(monkeypatch, st
 
 
 def test_a_region_that_shrank_because_the_cost_is_not_finite_is_no_minimum(monkeypatch, start):
-    report = rf.solvers.base.Report(note="rejected", rho=float("nan"))
+    report = rf.solvers.base.StepReport(note="rejected", rho=float("nan"))
     broken = type(start)(here=start.here, radius=0.5, max_radius=1.0, report=report)
     after = stepped(monkeypatch, broken, lambda _, noise: 0.5 * noise, at_boundary=False)
     assert after.stalled

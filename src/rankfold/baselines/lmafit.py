@@ -18,7 +18,7 @@ from rankfold.entries.observed import Observed
 from rankfold.entries.operators import SparseMatrix
 from rankfold.geometry.full_rank import Factors, FullRank
 from rankfold.problem import Problem
-from rankfold.solvers.base import Report
+from rankfold.solvers.base import StepReport
 
 # The constants of the published code.
 _SLOW = 0.7  # a residual that keeps more than this of itself asks for more relaxation
@@ -43,7 +43,7 @@ class LMaFitState:
     rank: int
     since_rank: int = 0
     settled: bool = True
-    report: Report = field(default_factory=Report)
+    report: StepReport = field(default_factory=StepReport)
     stalled: str = ""
     gradient_norm: float = nan
     gradient_free: ClassVar[bool] = True
@@ -77,6 +77,7 @@ class LMaFit:
 
     rank_strategy: str = "fixed"
     first_rank: int = 1
+    state_types: ClassVar[tuple[type, ...]] = (LMaFitState,)
 
     def __post_init__(self) -> None:
         if self.rank_strategy not in ("fixed", "decreasing", "increasing"):
@@ -105,21 +106,23 @@ class LMaFit:
         tried = replace(state, x=x, value=value, sparse=sparse, since_rank=state.since_rank + 1)
         ratio = np.sqrt(value / state.value) if state.value else inf
         if isnan(ratio):
-            return replace(state, stalled="the least-squares update is not finite", report=Report(step=0.0))
+            return replace(
+                state, stalled="the least-squares update is not finite", report=StepReport(step=0.0)
+            )
         adapted = self._rank_adapted(observed, tried, drops, abs(1 - ratio))
         if adapted is not None:
             return adapted
         if ratio >= 1:
             increment = max(0.1 * state.excess, 0.1 * state.increment)
             stuck = "" if state.excess else "a step with ω = 1 does not lower the residual: rounding is left"
-            report = Report(step=0.0, note="undone")
+            report = StepReport(step=0.0, note="undone")
             state = replace(state, excess=0.0, increment=increment, since_rank=tried.since_rank)
             return replace(state, report=report, stalled=stuck)
         increment, excess = state.increment, state.excess
         if ratio > _SLOW:
             increment = max(increment, 0.25 * excess)
             excess += increment
-        return replace(tried, excess=excess, increment=increment, report=Report(step=1.0 + state.excess))
+        return replace(tried, excess=excess, increment=increment, report=StepReport(step=1.0 + state.excess))
 
     def _relaxed(self, observed: Observed, state: LMaFitState) -> tuple[Factors, Floats]:
         """G₊ = orth(Z H), H₊ = Zᵀ G₊, and the diagonal of R from the factorisation of Z H."""
@@ -141,7 +144,7 @@ class LMaFit:
         k, full = state.rank, state.x.G.shape[1]
         if self.rank_strategy == "increasing" and k < full and change < _STAGNATION and state.since_rank > 1:
             # The new columns are zero: orthonormalising Z H makes a direction of the one in G.
-            report = Report(step=1.0, note=f"rank {k} -> {k + 1}")
+            report = StepReport(step=1.0, note=f"rank {k} -> {k + 1}")
             return replace(state, rank=k + 1, excess=0.0, since_rank=0, report=report)
         if state.settled or self.rank_strategy != "decreasing" or k == 1:
             return None
@@ -154,7 +157,7 @@ class LMaFit:
         rank = max(int(np.argmax(drops)) + 1, k // 10, 1)
         x = _padded(state.x.G[:, :rank], state.x.H[:, :rank], full)
         value, sparse = _error(observed, x)
-        report = Report(step=1.0, note=f"rank {k} -> {rank}")
+        report = StepReport(step=1.0, note=f"rank {k} -> {rank}")
         state = replace(state, x=x, value=value, sparse=sparse, report=report)
         return replace(state, rank=rank, excess=0.0, since_rank=0, settled=True)
 

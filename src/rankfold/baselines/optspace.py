@@ -7,6 +7,7 @@ Theory 56 (2010) 2980-2998, and the authors' code, whose regulariser has weight 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from rankfold.geometry.base import Point
 from rankfold.geometry.polar import Polar, PolarFactors
 from rankfold.linalg import gram, polar
 from rankfold.problem import Problem
-from rankfold.solvers.base import Located, Report
+from rankfold.solvers.base import Located, StepReport
 
 # The constants of the published code.
 _FIRST_STEP = 0.1
@@ -52,6 +53,8 @@ class OptSpace:
     True
     """
 
+    state_types: ClassVar[tuple[type, ...]] = (OptSpaceState,)
+
     def init(self, problem: Problem, x0: PolarFactors) -> OptSpaceState:
         """Start at the subspaces of x0, with the best B between them."""
         check_geometry("OptSpace", problem, Polar)
@@ -75,10 +78,10 @@ class OptSpace:
             value = problem.cost.value(U_t @ B, V_t)
             if value < here.value and value <= here.value - _DECREASE * t * slope:
                 there = problem.at(_best_middle(observed, U_t, V_t))
-                return OptSpaceState(here=there, report=Report(step=t, backtracks=trial))
+                return OptSpaceState(here=there, report=StepReport(step=t, backtracks=trial))
             t /= 2
         reason = "no step along the negative gradient lowers the value by more than rounding"
-        return replace(state, report=Report(step=0.0), stalled=reason, stationary=True)
+        return replace(state, report=StepReport(step=0.0), stalled=reason, stationary=True)
 
 
 def spectral_start(problem: Problem, seed: int = 0) -> Point:

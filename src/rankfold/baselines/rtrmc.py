@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import pi, sqrt
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from rankfold.entries.observed import Observed
 from rankfold.geometry.subspace import SubspaceFactors, SubspaceProjection
 from rankfold.linalg import gram, polar
 from rankfold.problem import Counts, Here, Problem
-from rankfold.solvers.base import Report
+from rankfold.solvers.base import StepReport
 from rankfold.solvers.truncated_cg import Proposal
 from rankfold.solvers.trust_region import TrustRegion, TrustRegionState
 
@@ -167,7 +167,7 @@ class RTRMCState:
     radius: float
     max_radius: float
     pending: tuple[Proposal, ...] = ()
-    report: Report = field(default_factory=Report)
+    report: StepReport = field(default_factory=StepReport)
     stalled: str = ""
     stationary: bool = False
 
@@ -213,6 +213,8 @@ class RTRMC:
     >>> rf.minimize(problem, RTRMC()).converged
     True
     """
+
+    state_types: ClassVar[tuple[type, ...]] = (RTRMCState, Eliminated, Proposal, Subspace)
 
     order: int = 2
     regularization: float = 0.0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import sqrt
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from rankfold.entries.observed import Observed
 from rankfold.entries.operators import SparseMatrix
 from rankfold.geometry.embedded import Embedded, SVDFactors
 from rankfold.problem import Problem
-from rankfold.solvers.base import Report
+from rankfold.solvers.base import StepReport
 
 _DECREASE = 1e-4  # of the Armijo condition (Nocedal and Wright 2006, Procedure 3.1)
 _MAX_TRIALS = 30
@@ -64,7 +64,7 @@ class SVPState:
     value: float
     sparse: tuple[Floats, Floats]
     gradient_norm: float
-    report: Report = field(default_factory=Report)
+    report: StepReport = field(default_factory=StepReport)
     stalled: str = ""
     stationary: bool = False
 
@@ -93,12 +93,14 @@ class SVP:
     True
     """
 
+    state_types: ClassVar[tuple[type, ...]] = (SVPState,)
+
     delta: float = 1 / 3
 
     def init(self, problem: Problem, x0: SVDFactors) -> SVPState:
         """Start at x0."""
         check_geometry("SVP", problem, Embedded)
-        return _located(observed_entries("SVP", problem), x0, Report())
+        return _located(observed_entries("SVP", problem), x0, StepReport())
 
     def step(self, problem: Problem, state: SVPState) -> SVPState:
         """Step down the Euclidean gradient and project, at ever smaller t if need be."""
@@ -108,7 +110,7 @@ class SVP:
         for trial in range(_MAX_TRIALS):
             x = _projected(observed, state, t, density)
             problem.counts.gradients += 1
-            report = Report(step=t * observed.size / 2 * state.gradient_norm, backtracks=trial)
+            report = StepReport(step=t * observed.size / 2 * state.gradient_norm, backtracks=trial)
             there = _located(observed, x, report)
             # On Ω, W₊ − W is the difference of the residuals; ∇f = 2/|Ω| times the residual.
             inner = 2 * (float(state.sparse[0] @ there.sparse[0]) / observed.size - state.value)
@@ -116,7 +118,7 @@ class SVP:
                 return there
             t /= 2
         reason = "no projected gradient step lowers the value by more than rounding"
-        return replace(state, report=Report(step=0.0), stalled=reason, stationary=True)
+        return replace(state, report=StepReport(step=0.0), stalled=reason, stationary=True)
 
 
 def _projected(observed: Observed, state: SVPState, t: float, density: float) -> SVDFactors:
@@ -127,7 +129,7 @@ def _projected(observed: Observed, state: SVPState, t: float, density: float) ->
     return SVDFactors(*dominant_svd(A, len(state.x.s), first=state.x.V, tolerance=tolerance))
 
 
-def _located(observed: Observed, x: SVDFactors, report: Report) -> SVPState:
+def _located(observed: Observed, x: SVDFactors, report: StepReport) -> SVPState:
     sparse = residual(observed, x.U * x.s, x.V).values
     value = float(sparse[0] @ sparse[0]) / observed.size
     norm = 2 * sqrt(value / observed.size)

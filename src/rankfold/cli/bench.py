@@ -60,7 +60,7 @@ def _ours(name: str, solver: Any) -> Callable[[CompletionInstance, int], Timing]
         began = perf_counter()
         result = minimize(problem, solver, tolerance=TOLERANCE, max_iterations=LIMIT)
         seconds = perf_counter() - began
-        error = data.relative_error(*problem.geometry.factors(result.x))
+        error = data.relative_error(*result.factors)
         return Timing(name, seconds, result.iterations, float(error))
 
     return run

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from rankfold.costs.arrays import like, to_numpy
 from rankfold.costs.base import Array, Cost, Evaluation, Products
 from rankfold.costs.losses import Loss
 from rankfold.entries.observed import Duplicates, Observed, sweep
+from rankfold.remembered import remembered
 
 if TYPE_CHECKING:
     from rankfold.entries.operators import SparseMatrix
@@ -272,7 +272,7 @@ class Completion(Cost):
         _, first, second = self.loss(np.zeros_like(y), y)
         return np.asarray(-first / (np.max(second) or 1.0), dtype=y.dtype)
 
-    @cached_property
+    @remembered
     def value_at_zero(self) -> float:
         """Value at W = 0: for the square loss, the (weighted) mean square of the data."""
         data, total = self.observed.by_row.data, 0.0

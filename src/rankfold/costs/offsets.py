@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from rankfold.costs.arrays import like
 from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.completion import Completion
 from rankfold.costs.offset_system import OffsetSystem
+from rankfold.remembered import remembered
 
 Floats = NDArray[np.float64]
 
@@ -135,7 +135,7 @@ class WithOffsets(Cost):
         left = self.completion.observed.with_values(lambda i, j, y: y - (mean + rows[i] + cols[j]))
         return Completion.from_observed(left).start(rank, seed)
 
-    @cached_property
+    @remembered
     def value_at_zero(self) -> float:
         """Value at W = 0: what offsets alone leave over."""
         return self.value(*(np.zeros((d, 1)) for d in self.shape))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
 from rankfold.costs.mapped import Features, Mapped
 from rankfold.costs.start import downhill_start, of_full_rank
+from rankfold.remembered import remembered
 
 Floats = NDArray[Any]
 # The smaller side of X up to which its (dense) spectrum is worth having for the closed form.
@@ -92,7 +92,7 @@ class Regression(Mapped):
         A, s, Vt = np.linalg.svd((d / root)[:, None] * (P.T @ self.core.Y), full_matrices=False)
         return lift(A * s / root[:, None]), Vt.T
 
-    @cached_property
+    @remembered
     def _spectrum(self) -> tuple[Floats, Floats, Callable[[Floats], Floats]]:
         return _spectrum(self.X.matrix)
 

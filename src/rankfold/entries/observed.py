@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from rankfold.kernels.pool import run
+from rankfold.remembered import remembered
 
 Duplicates = Literal["error", "keep"]
 NewValues = Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], NDArray[Any]]
@@ -139,7 +139,7 @@ class Observed:
         """Bytes held."""
         return self.by_row.nbytes + self.by_column.nbytes
 
-    @cached_property
+    @remembered
     def plain(self) -> Observed:
         """The same set without stripes, for who needs each line in one piece: a copy if it has any."""
         if self.by_row.stripes == self.by_column.stripes == 1:

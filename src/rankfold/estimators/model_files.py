@@ -44,7 +44,8 @@ _CHUNK = 1 << 20
 # Settings may be geometries (classes) and solvers (dataclasses of options); fitted attributes the rest.
 _GEOMETRIES = ("FullRank", "Polar", "SubspaceProjection", "Embedded")
 _SOLVERS = (
-    "GradientDescent", "ConjugateGradient", "TrustRegion", "RankContinuation", "ReweightedContinuation"
+    "Auto", "ConjugateGradient", "GradientDescent", "RankContinuation", "ReweightedContinuation",
+    "TrustRegion",
 )  # fmt: skip
 
 
@@ -135,6 +136,8 @@ def _fitted(model: Any) -> dict[str, Any]:
 
 class _ModelPacker(Packer):
     """Packs what estimators hold beside what the states of a run do."""
+
+    remedy = "models are saved with solvers of this library only"
 
     def pack(self, value: Any, where: str = "model") -> Any:
         name = type(value).__name__

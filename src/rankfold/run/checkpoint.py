@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rankfold._version import __version__
 from rankfold.atomic import replacing
 from rankfold.problem import Problem
-from rankfold.run.records import Packer, Unpacker, describe, known_classes
+from rankfold.run.records import Packer, Unpacker, declared_classes, describe
 from rankfold.run.result import Best, Progress
 from rankfold.run.trace import Trace
 
@@ -106,7 +106,7 @@ def _identity(method: Any, problem: Problem) -> dict[str, str]:
 
 def save(path: str | os.PathLike[str], progress: Progress, method: Any, problem: Problem) -> None:
     """Write a run to the file `path`, which holds the old content until all of the new is on disk."""
-    packer = Packer(known_classes(method, problem.geometry))
+    packer = Packer(declared_classes(method, problem.geometry), problem.cost)
     run = (progress.state, tuple(progress.best), np.asarray(progress.trace))
     meta = {
         "format": FORMAT,
@@ -141,7 +141,7 @@ def load(path: str | os.PathLike[str], method: Any, problem: Problem) -> Progres
         raise CheckpointError(f"{name!r} is no checkpoint, or damaged: {error}") from error
     _check_version(name, meta)
     _check_identity(name, meta, method, problem)
-    unpacker = Unpacker(known_classes(method, problem.geometry), arrays, problem)
+    unpacker = Unpacker(declared_classes(method, problem.geometry), arrays, problem)
     try:
         state, best, rows = (unpacker.unpack(tree) for tree in meta["run"])
         return Progress(state, Best(*best), Trace.from_array(rows))
@@ -168,13 +168,13 @@ def _check_version(name: str, meta: dict[str, Any]) -> None:
 
 
 def _check_identity(name: str, meta: dict[str, Any], method: Any, problem: Problem) -> None:
-    for part, here in _identity(method, problem).items():
-        there = meta["identity"].get(part)
-        if there != here:
-            raise CheckpointError(f"{name!r} is from another run: its {part} is {there}, here it is {here}")
-    here_zero, there_zero = float(problem.cost.value_at_zero), meta["value_at_zero"]
+    for part, ours in _identity(method, problem).items():
+        saved = meta["identity"].get(part)
+        if saved != ours:
+            raise CheckpointError(f"{name!r} is from another run: its {part} is {saved}, here it is {ours}")
+    our_zero, saved_zero = float(problem.cost.value_at_zero), meta["value_at_zero"]
     # The sum over all data differs with the number of threads, but only by rounding.
-    if not isclose(here_zero, there_zero, rel_tol=1e-6):
+    if not isclose(our_zero, saved_zero, rel_tol=1e-6):
         raise CheckpointError(
-            f"{name!r} is from other data: its value at W = 0 is {there_zero!r}, here it is {here_zero!r}"
+            f"{name!r} is from other data: its value at W = 0 is {saved_zero!r}, here it is {our_zero!r}"
         )

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rankfold.run.trace import Row
+from rankfold.run.trace import TraceRow
 
-Show = Callable[[Row], None]
+Show = Callable[[TraceRow], None]
 Tell = Callable[[str], None]
 
 
@@ -31,7 +31,7 @@ def display(verbose: int, method: str) -> Iterator[Show | None]:
 
 @contextmanager
 def progress(verbose: int, work: str) -> Iterator[Tell]:
-    """Yield what tells how some work goes: like `display`, of text.
+    """Yield what tells in words how some work goes, where and when `display` shows a row.
 
     Examples
     --------
@@ -64,13 +64,13 @@ def _live(work: str, sentence: Callable[[Any], str]) -> Iterator[Callable[[Any],
         yield lambda thing: shown.__setitem__(slice(None), [thing])
 
 
-def _sentence(row: Row) -> str:
+def _sentence(row: TraceRow) -> str:
     return (
         f"iteration {row.iteration}  value {row.value:.6e}  gradient norm {row.gradient_norm:.3e}  "
         f"{row.seconds:.1f} s"
     )
 
 
-def _plain(row: Row) -> str:
+def _plain(row: TraceRow) -> str:
     note = f"  {row.note}" if row.note else ""
     return f"{row.iteration:6d}  {row.value:.10e}  {row.gradient_norm:.4e}  {row.seconds:10.3f}{note}"

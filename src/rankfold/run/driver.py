@@ -9,15 +9,14 @@ from math import isfinite
 from time import perf_counter
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
 from rankfold.geometry.base import Geometry, Point
 from rankfold.problem import Counts, Problem
+from rankfold.run.blas import one_blas_thread
 from rankfold.run.checkpoint import Checkpoint, Writer, load
 from rankfold.run.display import Show, display
 from rankfold.run.result import Best, Progress, Result
 from rankfold.run.stopping import AnyOf, Iterations, Rule, Stop, StopKind, ValueBelow
-from rankfold.run.trace import Row, Trace
+from rankfold.run.trace import Trace, TraceRow
 from rankfold.solvers import Method, by_name
 
 Callback = Callable[[Progress], object]
@@ -43,7 +42,9 @@ def minimize(
     problem
         A cost on a geometry.
     solver
-        A method, such as `rankfold.TrustRegion()`, or the name of one.
+        A method, such as `rankfold.TrustRegion()`, or the name of one, with its defaults: `"auto"` is
+        `rankfold.Auto`, conjugate gradients and more where they get nowhere; `"cg"` is
+        `rankfold.ConjugateGradient`, `"gd"` `rankfold.GradientDescent` and `"tr"` `rankfold.TrustRegion`.
     x0
         Where to start; the cost's own start point if not given.
     max_iterations
@@ -83,9 +84,7 @@ def minimize(
     problem = replace(problem, counts=Counts())  # counted per run: another thread may use the same problem
     rules = _rules(problem, max_iterations, tolerance, stop)
     writer = _writer(checkpoint, method, problem)
-    # Products here are tall and thin: a second BLAS thread gains nothing on them, and between calls it spins
-    # on a core that the kernels need (P2 took 1.5 s with two BLAS threads, 1.1 s with one).
-    with threadpool_limits(1, user_api="blas"), display(verbose, type(method).__name__) as show:
+    with one_blas_thread(), display(verbose, type(method).__name__) as show:
         if resume is None:
             run = _Run(method, problem, rules, began, show, writer, callback)
             return run.until_stopped(run.start(x0))
@@ -179,7 +178,7 @@ class _Run:
             stop = Stop(f"interrupted after iteration {progress.iteration}", StopKind.INTERRUPTED)
         if self.writer:
             self.writer.finish(progress)
-        return _result(progress, stop, error)
+        return _result(self.problem, progress, stop, error)
 
     def _advanced(self, progress: Progress) -> Progress:
         before = replace(self.problem.counts)
@@ -192,25 +191,11 @@ class _Run:
         best = Best(state.x, row.value, row.gradient_norm) if better else progress.best
         return Progress(state, best, progress.trace.extended(row))
 
-    def _row(self, state: Any, iteration: int, before: Counts) -> Row:
+    def _row(self, state: Any, iteration: int, before: Counts) -> TraceRow:
         value, norm = float(state.value), float(state.gradient_norm)  # first: asking may evaluate
-        now, then, report = self.problem.counts, before, state.report
-        return Row(
-            iteration=iteration,
-            value=value,
-            gradient_norm=norm,
-            seconds=perf_counter() - self.began,
-            step=float(report.step),
-            backtracks=int(report.backtracks),
-            inner_iterations=int(report.inner_iterations),
-            radius=float(report.radius),
-            rho=float(report.rho),
-            values=now.values - then.values,
-            gradients=now.gradients - then.gradients,
-            hessians=now.hessians - then.hessians,
-            polynomials=now.polynomials - then.polynomials,
-            note=report.note,
-        )
+        counts = {name: count - getattr(before, name) for name, count in vars(self.problem.counts).items()}
+        seconds = perf_counter() - self.began
+        return TraceRow.of(iteration, value, norm, seconds, **vars(state.report), **counts)
 
     def _seen(self, progress: Progress, callback: Callback | None) -> Stop | None:
         """Show, save and hand on an iteration, and judge it."""
@@ -225,7 +210,7 @@ class _Run:
         return stop
 
 
-def _is_finite(state: Any, row: Row) -> bool:
+def _is_finite(state: Any, row: TraceRow) -> bool:
     if getattr(state, "gradient_free", False):
         return isfinite(row.value)
     return isfinite(row.value) and isfinite(row.gradient_norm)
@@ -250,8 +235,9 @@ def _verdict(rules: Rule, progress: Progress) -> Stop | None:
     return stop
 
 
-def _result(progress: Progress, stop: Stop, error: Exception | None) -> Result:
+def _result(problem: Problem, progress: Progress, stop: Stop, error: Exception | None) -> Result:
     last = Best(progress.x, progress.value, progress.gradient_norm)
     # What converged is the last point, though rounding may have made an earlier value the lowest.
     x, value, gradient_norm = last if stop.converged else progress.best
-    return Result(x, value, gradient_norm, stop, progress.trace, progress.state, error)
+    geometry = problem.with_rank_of(x).geometry
+    return Result(x, geometry, value, gradient_norm, stop, progress.trace, progress.state, error)

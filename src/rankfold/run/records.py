@@ -1,26 +1,27 @@
 """Immutable states as plain arrays and JSON, and back, without running anything that a file names.
 
 A state is made of frozen dataclasses and named tuples. A file holds their names only; what a name means is
-looked up among classes that the reader already holds (`known_classes`), never imported.
+looked up among the classes that method and geometry declare (`declared_classes`), never imported.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from array_api_compat import is_torch_array
 from numpy.typing import NDArray
 
+from rankfold.costs.base import Cost
 from rankfold.problem import Here, Problem
-from rankfold.solvers.base import Report
+from rankfold.remembered import remembered
+from rankfold.solvers.base import StepReport
 
 Classes = Mapping[str, type]
 _PLAIN = (type(None), bool, int, float, str)
+_THE_COST = {"cost": "of the problem"}
 
 
 def _name(cls: type) -> str:
@@ -42,20 +43,29 @@ def _parts(options: Any) -> list[Any]:
     return [options, *(part for f in fields(options) for part in _parts(getattr(options, f.name)))]
 
 
-def known_classes(*owners: Any) -> Classes:
-    """Return the records that the modules of `owners` (a method, a geometry, their parts) define or use."""
-    modules = {base.__module__ for owner in owners for part in _parts(owner) for base in type(part).__mro__}
-    found = [thing for module in modules - {"builtins"} for thing in vars(sys.modules[module]).values()]
-    records = [thing for thing in found if isinstance(thing, type) and _is_record(thing)]
-    return {_name(cls): cls for cls in [Report, *records]}
+def declared_classes(method: Any, geometry: Any) -> Classes:
+    """Return the records of a run's states, by name: those that the method and the geometry declare.
+
+    A method declares them in `state_types`, as do the methods among its options; a geometry in `point_type`
+    and `tangent_type`.
+    """
+    if not hasattr(method, "state_types"):
+        raise TypeError(
+            f"{type(method).__qualname__} does not declare what its states are made of, so no checkpoint of "
+            "it could be read back: add `state_types = (ItsState, ...)`, all records of a state, to the class"
+        )
+    states = [cls for part in _parts(method) for cls in getattr(part, "state_types", ())]
+    named = ("point_type", "tangent_type")
+    points = [getattr(geometry, name) for name in named if hasattr(geometry, name)]
+    return {_name(cls): cls for cls in [StepReport, *points, *states]}
 
 
 def describe(options: Any) -> str:
     """Return a line that tells two objects' options apart, and is the same in every process.
 
-    >>> from rankfold.solvers.base import Report
-    >>> describe(Report(step=0.5))
-    "Report(step=0.5, backtracks=0, inner_iterations=0, radius=nan, rho=nan, note='')"
+    >>> from rankfold.solvers.base import StepReport
+    >>> describe(StepReport(step=0.5))
+    "StepReport(step=0.5, backtracks=0, inner_iterations=0, radius=nan, rho=nan, note='')"
     """
     if isinstance(options, np.generic):
         options = options.item()
@@ -73,17 +83,26 @@ def describe(options: Any) -> str:
 
 @dataclass(frozen=True)
 class Packer:
-    """Takes values apart into a JSON tree and, in `arrays`, the arrays that the tree refers to by name."""
+    """Takes values apart into a JSON tree and, in `arrays`, the arrays that the tree refers to by name.
+
+    `cost` is the cost of the run, for which a mark is left: a file holds no data.
+    """
+
+    remedy: ClassVar[str] = "list it in the method's state_types"
 
     classes: Classes
+    cost: Cost | None = None
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
     _kept: dict[int, tuple[str, Any]] = field(default_factory=dict)
 
     def pack(self, value: Any, where: str = "state") -> Any:
         """Return the tree of `value`; `where` says in errors which part of the state it is."""
         if isinstance(value, Here):
-            known = sorted(vars(value).keys() & _cached_names())
-            return {"here": self.pack(value.x, f"{where}.x"), "known": known}
+            known = sorted(vars(value).keys() & _remembered_names())
+            cost = self.pack(value.problem.cost, f"{where}.problem.cost")
+            return {"here": self.pack(value.x, f"{where}.x"), "cost": cost, "known": known}
+        if isinstance(value, Cost) and value is self.cost:
+            return _THE_COST
         if isinstance(value, np.generic):
             return {"scalar": self._keep(np.asarray(value), value, where)}
         if isinstance(value, np.ndarray):
@@ -103,8 +122,7 @@ class Packer:
         name = _name(type(value))
         if self.classes.get(name) is not type(value):
             raise TypeError(
-                f"{where} is a {name}, which the modules of the solver and the geometry do not hold: "
-                "import it there by name, so that a checkpoint can be read back"
+                f"{where} is a {name}, which is not among the classes that can be read back: {self.remedy}"
             )
         names = _field_names(type(value))
         return {"record": name, "fields": {n: self.pack(getattr(value, n), f"{where}.{n}") for n in names}}
@@ -140,8 +158,10 @@ class Unpacker:
     def unpack(self, tree: Any) -> Any:
         """Return the value of `tree`."""
         match tree:
-            case {"here": x, "known": known}:
-                return self._here(x, known)
+            case {"here": x, "cost": cost, "known": known}:
+                return self._here(x, cost, known)
+            case {"cost": "of the problem"} if self.problem is not None:
+                return self.problem.cost
             case {"scalar": name}:
                 return self.arrays[name][()]
             case {"array": name}:
@@ -158,21 +178,20 @@ class Unpacker:
                 return tree
         raise ValueError(f"no value has the form {tree!r}")
 
-    def _here(self, x: Any, known: list[str]) -> Here:
+    def _here(self, x: Any, cost: Any, known: list[str]) -> Here:
         if self.problem is None:
             raise ValueError("it holds a point of a problem, and no problem is given")
         point = self.unpack(x)
-        # A method of changing rank may stand at a lower rank than the problem's.
-        rank = int(self.problem.geometry.factors(point)[0].shape[1])
-        here = self.problem.with_rank(rank).at(point)
+        # A method may stand at another rank than the problem's, or work on another cost, made from it.
+        here = replace(self.problem.with_rank_of(point), cost=self.unpack(cost)).at(point)
         # What was known then is computed now, so that later steps count the same evaluations.
-        for name in sorted(_cached_names() & set(known)):
+        for name in sorted(_remembered_names() & set(known)):
             getattr(here, name)
         return here
 
     def _record(self, name: str, parts: dict[str, Any]) -> Any:
         if name not in self.classes:
-            raise ValueError(f"it holds a {name}, which neither the solver nor the geometry knows")
+            raise ValueError(f"it holds a {name}, which neither the solver nor the geometry declares")
         cls = self.classes[name]
         if set(parts) != set(_field_names(cls)):
             raise ValueError(f"its {name} has the fields {sorted(parts)}, not {sorted(_field_names(cls))}")
@@ -186,5 +205,5 @@ class Unpacker:
         return record
 
 
-def _cached_names() -> set[str]:
-    return {name for name, thing in vars(Here).items() if isinstance(thing, cached_property)}
+def _remembered_names() -> set[str]:
+    return {name for name, thing in vars(Here).items() if isinstance(thing, remembered)}

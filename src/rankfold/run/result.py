@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rankfold.geometry.base import Point
+from rankfold.geometry.base import Geometry, Point
+from rankfold.linalg import Array
 from rankfold.run.stopping import Stop
 from rankfold.run.trace import Trace
 
@@ -69,7 +70,10 @@ class Result:
     Attributes
     ----------
     x
-        The final point if the run converged, otherwise the point of the lowest value.
+        The final point if the run converged, otherwise the point of the lowest value: a point of `geometry`.
+        `factors` are its L and R, with W = L Rᵀ.
+    geometry
+        The problem's; of another rank where the method changed it, as a continuation that ended early does.
     value, gradient_norm
         The cost and the norm of its gradient at `x`.
     stop
@@ -82,13 +86,19 @@ class Result:
         The exception that ended the run, if one did.
     """
 
-    x: Point = field(repr=False)
+    x: Point
+    geometry: Geometry
     value: float
     gradient_norm: float
     stop: Stop
-    trace: Trace = field(repr=False)
-    state: Any = field(repr=False)
+    trace: Trace
+    state: Any
     error: Exception | None = None
+
+    @property
+    def factors(self) -> tuple[Array, Array]:
+        """L and R of the matrix W = L Rᵀ that `x` stands for."""
+        return self.geometry.factors(self.x)
 
     @property
     def converged(self) -> bool:

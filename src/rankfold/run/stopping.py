@@ -6,9 +6,9 @@ one does. Each says why it stopped, in a sentence with the numbers, and whether 
 Examples
 --------
 >>> from rankfold import stopping
->>> from rankfold.run.trace import Row, Trace
+>>> from rankfold.run.trace import TraceRow, Trace
 >>> rule = stopping.GradientNorm(relative=1e-6) | stopping.Seconds(60) & stopping.ValueBelow(1e-3)
->>> rule(Trace([Row(0, 4.0, 2.0, 0.0), Row(1, 0.5, 1e-7, 0.1)]))
+>>> rule(Trace([TraceRow(0, 4.0, 2.0, 0.0), TraceRow(1, 0.5, 1e-7, 0.1)]))
 Stop(reason='gradient norm 1e-07 <= 2e-06', kind=<StopKind.CONVERGED: 'converged'>)
 """
 

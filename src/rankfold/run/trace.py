@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from math import isfinite, nan
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_type_hints, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class Row(NamedTuple):
+class TraceRow(NamedTuple):
     """One iteration: where it ended, how it went, and what was evaluated during it."""
 
     iteration: int
@@ -36,8 +36,14 @@ class Row(NamedTuple):
     polynomials: int = 0
     note: str = ""
 
+    @classmethod
+    def of(cls, *cells: Any, **named: Any) -> Self:
+        """Return a row of plain Python numbers: methods may have NumPy's."""
+        row = cls(*cells, **named)
+        return cls(*(kind(cell) for kind, cell in zip(_KINDS.values(), row, strict=True)))
 
-_KINDS: dict[str, type] = get_type_hints(Row)
+
+_KINDS: dict[str, type] = get_type_hints(TraceRow)
 _SHOWN = ("iteration", "value", "gradient_norm", "seconds", "step", "backtracks", "inner_iterations", "note")
 
 
@@ -49,24 +55,24 @@ class Trace:
 
     Examples
     --------
-    >>> from rankfold.run.trace import Row, Trace
-    >>> trace = Trace([Row(0, 4.0, 2.0, 0.0), Row(1, 1.0, 0.5, 0.1, step=0.25)])
+    >>> from rankfold.run.trace import TraceRow, Trace
+    >>> trace = Trace([TraceRow(0, 4.0, 2.0, 0.0), TraceRow(1, 1.0, 0.5, 0.1, step=0.25)])
     >>> trace["value"]
     array([4., 1.])
     >>> len(trace), trace[-1].gradient_norm, trace.array.step[1]
     (2, 0.5, np.float64(0.25))
     """
 
-    def __init__(self, rows: list[Row]) -> None:
+    def __init__(self, rows: list[TraceRow]) -> None:
         self._rows = rows
         self._length = len(rows)
 
     @classmethod
     def from_array(cls, array: NDArray[np.void]) -> Trace:
         """Return the trace that `np.asarray` turned into `array`."""
-        return cls([Row(*row) for row in array.tolist()])
+        return cls([TraceRow(*row) for row in array.tolist()])
 
-    def extended(self, row: Row) -> Trace:
+    def extended(self, row: TraceRow) -> Trace:
         """Return this trace with one more row."""
         # The list is shared with the longer trace, which makes this O(1); only if another trace has already
         # grown from this one is there something to copy.
@@ -77,14 +83,14 @@ class Trace:
     def __len__(self) -> int:
         return self._length
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[TraceRow]:
         return iter(self._rows[: self._length])
 
     @overload
-    def __getitem__(self, key: int) -> Row: ...
+    def __getitem__(self, key: int) -> TraceRow: ...
     @overload
     def __getitem__(self, key: str) -> NDArray[Any]: ...
-    def __getitem__(self, key: int | str) -> Row | NDArray[Any]:
+    def __getitem__(self, key: int | str) -> TraceRow | NDArray[Any]:
         if isinstance(key, str):
             return self._column(key)
         if not -self._length <= key < self._length:
@@ -92,9 +98,9 @@ class Trace:
         return self._rows[key % self._length]
 
     def _column(self, name: str) -> NDArray[Any]:
-        if name not in Row._fields:
-            raise KeyError(f"no column {name!r} in a trace: it has {', '.join(Row._fields)}")
-        column = Row._fields.index(name)
+        if name not in TraceRow._fields:
+            raise KeyError(f"no column {name!r} in a trace: it has {', '.join(TraceRow._fields)}")
+        column = TraceRow._fields.index(name)
         return np.array([row[column] for row in self], dtype=_KINDS[name])
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
@@ -113,13 +119,13 @@ class Trace:
         """Return the trace as a pandas DataFrame."""
         import pandas as pd
 
-        return pd.DataFrame({name: self[name] for name in Row._fields})
+        return pd.DataFrame({name: self[name] for name in TraceRow._fields})
 
     def to_csv(self, path: str | PathLike[str]) -> None:
         """Write the trace to `path` as comma-separated values; every float reads back exactly."""
         with Path(path).open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            writer.writerow(Row._fields)
+            writer.writerow(TraceRow._fields)
             writer.writerows(self)
 
     def to_json(self, path: str | PathLike[str]) -> None:
@@ -166,6 +172,6 @@ def _json(cell: float | str) -> float | str | None:
     return None if isinstance(cell, float) and not isfinite(cell) else cell
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: TraceRow) -> list[str]:
     cells = [getattr(row, name) for name in _SHOWN]
     return [f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in cells]

@@ -94,8 +94,8 @@ def identifiability(cost: Completion, L: Any, R: Any, seed: int = 0) -> Identifi
     >>> keep = (rows != 7) | (cols == cols[rows == 7][0])  # row 7 keeps one entry
     >>> rows, cols = rows[keep], cols[keep]
     >>> cost = Completion(rows, cols, np.sum(L[rows] * R[cols], axis=1), (30, 30))
-    >>> told = identifiability(cost, L, R)
-    >>> told.unique, told.rows.tolist()
+    >>> found = identifiability(cost, L, R)
+    >>> found.unique, found.rows.tolist()
     (False, [7])
     """
     L, R = np.asarray(L, dtype=np.float64), np.asarray(R, dtype=np.float64)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from rankfold.costs.completion import Completion
 from rankfold.geometry.full_rank import FullRank
 from rankfold.problem import Problem
-from rankfold.run.display import progress
-from rankfold.selection.holding_out import hold_out, losses_of
+from rankfold.run.display import Tell, progress
+from rankfold.run.driver import minimize
+from rankfold.run.result import Progress
+from rankfold.run.stopping import StopKind
+from rankfold.selection.holding_out import Triples, hold_out, losses_of
 from rankfold.solvers.continuation import ContinuationState, RankContinuation
 
 if TYPE_CHECKING:
@@ -20,7 +23,8 @@ if TYPE_CHECKING:
 # Each rank is solved until an iteration gains less than this part of the value: loose, but tight enough that
 # a rank does not look better than the one before merely for having had more iterations.
 _SLOW = 0.02
-_MAX_STEPS = 100  # at one rank
+_EXACT = 1e-16  # the part of the value at W = 0 at which a fit leaves nothing to further ranks
+_MAX_ITERATIONS = 100  # per rank, on average: more than any path takes
 # The path ends when so many ranks in a row were no better than the best: overfitting only grows from there.
 _PATIENCE = 2
 # A fit with more degrees of freedom than this part of the entries is not worth looking at.
@@ -41,6 +45,7 @@ class RankPath:
         The least rank whose error is within one standard error of the smallest (Breiman et al. 1984).
     factors
         (L, R) of the fit at the chosen rank, without the held-out entries: a start for fitting all of them.
+        None in a fitted estimator, which has factors of all entries.
     """
 
     ranks: tuple[int, ...]
@@ -48,7 +53,7 @@ class RankPath:
     standard_errors: tuple[float, ...]
     fits: tuple[float, ...]
     chosen: int
-    factors: tuple[Any, Any] = field(repr=False)
+    factors: tuple[Any, Any] | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         lines = ["rank  held-out error  standard error           fit"]
@@ -78,6 +83,52 @@ class RankPath:
         return ax
 
 
+class _Judged(NamedTuple):
+    error: float
+    standard_error: float
+    fit: float
+    factors: tuple[Any, Any]
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """A callback: judges each rank by the entries held out, once solved, and says when the path ends."""
+
+    cost: Completion
+    test: Triples
+    problem: Problem
+    tell: Tell
+    judged: list[_Judged] = field(default_factory=list)
+
+    def __call__(self, progress: Progress) -> bool:
+        """Return whether to go no further."""
+        state: ContinuationState = progress.state
+        if state.rank > len(self.judged):
+            if not (state.slow or state.ripe or state.stalled):
+                return False
+            self.add(state)
+        ranks = len(self.judged)
+        best = 1 + int(np.argmin([judged.error for judged in self.judged]))
+        # A lower rank than before: rounding has swallowed the last one, so nothing was left to explain.
+        return state.rank < ranks or ranks == state.limit or ranks - best >= _PATIENCE
+
+    def add(self, state: ContinuationState) -> None:
+        """Judge the rank of `state`."""
+        L, R = self.problem.geometry.factors(state.x)
+        losses = losses_of(self.cost, self.test, np.einsum("pk,pk->p", L[self.test[0]], R[self.test[1]]))
+        error, deviation = float(losses.mean()), float(losses.std(ddof=1) / np.sqrt(len(losses)))
+        self.judged.append(_Judged(error, deviation, state.value, (L, R)))
+        self.tell(f"rank {state.rank}  held-out error {error:.6g}")
+
+    def path(self) -> RankPath:
+        """Choose among the ranks judged."""
+        errors, deviations, fits, factors = zip(*self.judged, strict=True)
+        best = int(np.argmin(errors))
+        chosen = next(k for k, error in enumerate(errors) if error <= errors[best] + deviations[best])
+        ranks = tuple(range(1, len(errors) + 1))
+        return RankPath(ranks, errors, deviations, fits, chosen + 1, factors[chosen])
+
+
 def choose_rank(
     cost: Completion, max_rank: int | None = None, held_out: float = 0.1, seed: int = 0, verbose: int = 0
 ) -> RankPath:
@@ -93,13 +144,18 @@ def choose_rank(
     held_out
         The part of the entries to hold out.
     seed
-        Of the choice of these.
+        Which entries are held out: the same seed chooses the same ones.
     verbose
         0: silent; 1: a live line, on a terminal; 2: a line per rank.
 
     Returns
     -------
     RankPath
+
+    Raises
+    ------
+    KeyboardInterrupt
+        On Ctrl-C, as there is no choice before the path has ended.
 
     Examples
     --------
@@ -111,43 +167,23 @@ def choose_rank(
     """
     if not 0 < held_out < 1:
         raise ValueError(f"held_out must be between 0 and 1, not {held_out!r}")
+    if max_rank is not None and not 1 <= max_rank <= min(cost.shape):
+        raise ValueError(f"max_rank must be from 1 to {min(cost.shape)}, not {max_rank!r}")
     train, test = hold_out(cost, held_out, seed)
-    limit = _largest_rank(train) if max_rank is None else max_rank
-    geometry = FullRank(cost.shape, limit, metric="preconditioned")
-    problem = Problem(train, geometry)
-    method = RankContinuation(slow=_SLOW)
-    first = problem.with_rank(1)
-    state = method.init(first, first.start())
-    rows: list[tuple[float, float, float]] = []
-    fits: list[tuple[Any, Any]] = []
+    last = max_rank or _largest_rank(train)
+    problem = Problem(train, FullRank(cost.shape, rank=1, metric="preconditioned"))
+    method = RankContinuation(slow=_SLOW, last=last)
     with progress(verbose, "choosing the rank") as tell:
-        for k in range(1, limit + 1):
-            state = _solved(problem, method, state, limit, k)
-            if state.rank < k:
-                break  # nothing was left to explain
-            L, R = problem.geometry.factors(state.x)
-            losses = losses_of(cost, test, np.einsum("pk,pk->p", L[test[0]], R[test[1]]))
-            rows.append((float(losses.mean()), float(losses.std(ddof=1) / np.sqrt(len(losses))), state.value))
-            fits.append((L, R))
-            tell(f"rank {k}  held-out error {rows[-1][0]:.6g}")
-            if k - 1 - int(np.argmin([row[0] for row in rows])) >= _PATIENCE:
-                break
-    errors, deviations, values = zip(*rows, strict=True)
-    best = int(np.argmin(errors))
-    chosen = next(k for k, error in enumerate(errors) if error <= errors[best] + deviations[best])
-    return RankPath(tuple(range(1, len(rows) + 1)), errors, deviations, values, chosen + 1, fits[chosen])
-
-
-def _solved(
-    problem: Problem, method: RankContinuation, state: ContinuationState, limit: int, rank: int
-) -> ContinuationState:
-    """Return the state at the end of the work at `rank`, or a stalled one at a lower rank."""
-    state = replace(state, limit=limit)
-    for _ in range(_MAX_STEPS):
-        if state.stalled or (state.rank == rank and state.ripe):
-            break
-        state = method.step(problem, state)
-    return replace(state, ripe=not state.stalled)
+        judge = _Judge(cost, test, problem, tell)
+        limit = _MAX_ITERATIONS * last
+        result = minimize(problem, method, max_iterations=limit, tolerance=_EXACT, callback=judge)
+        if result.error is not None:
+            raise result.error
+        if result.stop.kind is StopKind.INTERRUPTED:
+            raise KeyboardInterrupt  # the ranks so far would say that none above is better
+        if result.state.rank > len(judge.judged):
+            judge.add(result.state)
+    return judge.path()
 
 
 def _largest_rank(cost: Completion) -> int:

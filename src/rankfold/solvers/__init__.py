@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rankfold.solvers.auto import Auto
-from rankfold.solvers.base import Located, Method, Report, State
+from rankfold.solvers.base import Located, Method, State, StepReport
 from rankfold.solvers.conjugate_gradient import ConjugateGradient
 from rankfold.solvers.continuation import RankContinuation
 from rankfold.solvers.gradient_descent import GradientDescent
@@ -19,9 +19,9 @@ __all__ = [
     "Located",
     "Method",
     "RankContinuation",
-    "Report",
     "ReweightedContinuation",
     "State",
+    "StepReport",
     "TrustRegion",
     "by_name",
 ]

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from rankfold.geometry.base import Point
 from rankfold.geometry.full_rank import FullRank
 from rankfold.problem import Problem
-from rankfold.solvers.base import Method, Nested, Report
-from rankfold.solvers.conjugate_gradient import ConjugateGradient, ConjugateGradientState
-from rankfold.solvers.continuation import ContinuationState, RankContinuation
-from rankfold.solvers.reweighted import ReweightedContinuation, ReweightedState
-from rankfold.solvers.truncated_cg import Proposal
-from rankfold.solvers.trust_region import TrustRegion, TrustRegionState
+from rankfold.solvers.base import Method, Nested, StepReport
+from rankfold.solvers.conjugate_gradient import ConjugateGradient
+from rankfold.solvers.continuation import RankContinuation
+from rankfold.solvers.reweighted import ReweightedContinuation
+from rankfold.solvers.trust_region import TrustRegion
 
 # Stagnation: over so many iterations, neither did the value halve nor the gradient norm fall to a fifth. A
 # run that converges, to zero or to noise, does one or the other well within that.
 _WINDOW = 20
 _VALUE, _GRADIENT = 0.5, 0.2
-# A spectral start with a misfit so many times that of W = 0 holds mostly sampling noise, scaled up: it is 0.3
-# on P1, but 38 on P4 and 99 at 4000², r = 10, OS = 3, κ = 1e5. There its leading pair alone is better than
-# W = 0 (0.1 to 0.3): the matrix is ill conditioned. Where that pair is noise too (1.2 to 40 with few entries:
-# P3, or 1000² at ρ = 1.8), continuation would start no better than conjugate gradients, which may well do.
+# A spectral start with a misfit so many times that of W = 0 holds mostly sampling noise, scaled up. With
+# condition number κ and ρ entries per degree of freedom, it is 0.3 at 4000², r = 5, ρ = 8; but 38 there with
+# κ = 1e3, and 99 at 4000², r = 10, ρ = 3, κ = 1e5. There its leading pair alone is better than W = 0 (0.1 to
+# 0.3): the matrix is ill conditioned. Where that pair is noise too (1.2 to 40 with few entries: 4000², r = 5,
+# ρ = 3, or 1000² at ρ = 1.8), continuation would start no better than conjugate gradients, which may well do.
 _BAD_START = 10.0
-# The records that a state may hold, imported here by name so that checkpoints know them.
-_RECORDS = (ConjugateGradientState, ContinuationState, Proposal, ReweightedState, TrustRegionState)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +74,14 @@ class Auto:
     (True, ['ConjugateGradient stagnates: RankContinuation takes over'])
     """
 
+    state_types: ClassVar[tuple[type, ...]] = (
+        AutoState,
+        *ConjugateGradient.state_types,
+        *RankContinuation.state_types,
+        *ReweightedContinuation.state_types,
+        *TrustRegion.state_types,
+    )
+
     def init(self, problem: Problem, x0: Point) -> AutoState:
         """Start with conjugate gradients at x0, or with continuation if only its leading pair is good."""
         zero, methods = problem.cost.value_at_zero, _methods(problem)
@@ -86,7 +92,7 @@ class Auto:
         if leading.value >= zero:
             return AutoState(inner=inner, level=0, start=x0)
         note = f"the start is {inner.value / zero:.0f} times as bad as W = 0, its leading pair is not: "
-        return AutoState(inner=leading, level=1, start=x0, report=Report(note=note + "RankContinuation"))
+        return AutoState(inner=leading, level=1, start=x0, report=StepReport(note=note + "RankContinuation"))
 
     def step(self, problem: Problem, state: AutoState) -> AutoState:
         """Let the method at work take a step; or hand over to the next, if it stagnates."""
@@ -114,4 +120,4 @@ def _handed_over(problem: Problem, state: AutoState, methods: tuple[Method[Any],
     x = state.x if isinstance(following, TrustRegion) else state.start
     note = f"{type(now).__name__} stagnates: {type(following).__name__} takes over"
     inner = following.init(problem, x)
-    return AutoState(inner=inner, level=state.level + 1, start=state.start, report=Report(note=note))
+    return AutoState(inner=inner, level=state.level + 1, start=state.start, report=StepReport(note=note))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import nan
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from rankfold.geometry.base import Point
 from rankfold.problem import Here, Problem
 
 
 @dataclass(frozen=True)
-class Report:
+class StepReport:
     """What one step did, for the trace; a field that does not apply keeps its default.
 
     `step` is the length of the step taken, 0 if none was (a rejected trial): stopping rules read it so.
@@ -30,7 +30,7 @@ class Located:
     """The part of a state that every solver has: where it is, how it came there, and why it cannot go on."""
 
     here: Here
-    report: Report = Report()
+    report: StepReport = StepReport()
     stalled: str = ""
     stationary: bool = False
 
@@ -52,10 +52,10 @@ class Located:
 
 @dataclass(frozen=True, kw_only=True)
 class Nested:
-    """The part of a state that every method has which lets another one work: it is where that one is."""
+    """The part that states of methods share which let another one do the work: they are where that one is."""
 
     inner: Any
-    report: Report = Report()
+    report: StepReport = StepReport()
 
     @property
     def x(self) -> Point:
@@ -78,7 +78,7 @@ class State(Protocol):
 
     A state is a frozen dataclass of floats, ints, strings, arrays, points, tangents, nested such
     dataclasses and `Here` objects (saved as their point, evaluated anew on loading), so that it can be
-    written to a file and stepped on later.
+    written to a file and stepped on later. All these dataclasses are in the method's `state_types`.
     """
 
     @property
@@ -97,7 +97,7 @@ class State(Protocol):
         ...
 
     @property
-    def report(self) -> Report:
+    def report(self) -> StepReport:
         """What the last step did."""
         ...
 
@@ -116,7 +116,13 @@ S = TypeVar("S", bound=Any)
 
 
 class Method(Protocol[S]):
-    """A solver or a baseline."""
+    """A solver or a baseline.
+
+    `state_types` lists the dataclasses and named tuples that its states are made of, the geometry's points
+    and tangents and the states of methods among its options excepted. Checkpoints hold and read no others.
+    """
+
+    state_types: ClassVar[tuple[type, ...]]
 
     def init(self, problem: Problem, x0: Point) -> S:
         """Return the state before the first step."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from rankfold.geometry.base import Point, Tangent, lincomb, scale
 from rankfold.problem import Here, Problem
-from rankfold.solvers.base import Located, Report
+from rankfold.solvers.base import Located, StepReport
 from rankfold.solvers.line_search import (
     NO_STEP,
     Step,
@@ -66,6 +67,8 @@ class ConjugateGradient:
     True
     """
 
+    state_types: ClassVar[tuple[type, ...]] = (ConjugateGradientState,)
+
     beta: str = "PR+"
     decrease: float = 1e-4
     curvature: float = 0.1
@@ -76,18 +79,18 @@ class ConjugateGradient:
 
     def init(self, problem: Problem, x0: Point) -> ConjugateGradientState:
         """Start at x0, down the gradient."""
-        return _downhill(problem.at(x0), t=0.0, calibration=1.0, report=Report())
+        return _downhill(problem.at(x0), t=0.0, calibration=1.0, report=StepReport())
 
     def step(self, problem: Problem, state: ConjugateGradientState) -> ConjugateGradientState:
         """Go along the direction, and make the next one conjugate to it."""
         guess, taken = self._line_search(state)
         if taken is not None:
             length = taken.t * problem.geometry.norm(state.x, state.direction)
-            return self._conjugate(state, taken, Report(step=length, backtracks=taken.backtracks))
+            return self._conjugate(state, taken, StepReport(step=length, backtracks=taken.backtracks))
         if not state.steepest:
-            return _downhill(state.here, state.t, 0.0, Report(step=0.0, note="restart"))
+            return _downhill(state.here, state.t, 0.0, StepReport(step=0.0, note="restart"))
         floor = at_noise_floor(state.here, state.direction, state.slope, guess)
-        return replace(state, report=Report(step=0.0), stalled=NO_STEP, stationary=floor)
+        return replace(state, report=StepReport(step=0.0), stalled=NO_STEP, stationary=floor)
 
     def _line_search(self, state: ConjugateGradientState) -> tuple[float, Step | None]:
         """Return the first guess of the step, 0 where none was needed, and the step."""
@@ -102,7 +105,7 @@ class ConjugateGradient:
         return guess, armijo(here, direction, slope, guess, self.decrease)
 
     def _conjugate(
-        self, state: ConjugateGradientState, taken: Step, report: Report
+        self, state: ConjugateGradientState, taken: Step, report: StepReport
     ) -> ConjugateGradientState:
         geometry, x, here = state.here.problem.geometry, state.x, taken.here
         g = here.gradient
@@ -148,7 +151,7 @@ def _calibrated(calibration: float, left: float) -> float:
     return calibration / (1 - left) if abs(left) <= _MISLED else 0.0
 
 
-def _downhill(here: Here, t: float, calibration: float, report: Report) -> ConjugateGradientState:
+def _downhill(here: Here, t: float, calibration: float, report: StepReport) -> ConjugateGradientState:
     return ConjugateGradientState(
         here=here,
         direction=scale(-1.0, here.gradient),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from rankfold.geometry.base import Point
 from rankfold.problem import Problem
-from rankfold.solvers.base import Method, Nested, Report
+from rankfold.solvers.base import Method, Nested, StepReport
 from rankfold.solvers.conjugate_gradient import ConjugateGradient
 from rankfold.solvers.growth import collapsed, grown, truncated
 
@@ -16,12 +16,14 @@ from rankfold.solvers.growth import collapsed, grown, truncated
 class ContinuationState(Nested):
     """The inner solver's state at the present rank, the last rank, and whether it is time to change.
 
-    `x` is a point of the problem's geometry at the rank `rank`, which below `limit` is not the problem's own:
-    `problem.geometry.factors(x)` gives L and R with as many columns.
+    `x` is a point of the problem's geometry at the rank `rank`: of `problem.with_rank(rank).geometry`. `slow`
+    says that the last iteration gained little, `ripe` that for this, or as nothing more can be gained, the
+    rank is to change.
     """
 
     rank: int
     limit: int
+    slow: bool = False
     ripe: bool = False
     stalled: str = ""
     stationary: bool = False
@@ -46,6 +48,9 @@ class RankContinuation:
         Below the last rank, grow as soon as an iteration lowers the value by less than this part of it. 0.1
         is fastest with entries to spare (three times the degrees of freedom or more); 1e-3 solves more of the
         instances with fewer.
+    last
+        The rank to end with; if None, the problem's. It may be larger: the start point is then that of the
+        problem's rank, which for a high `last` is much cheaper to find.
 
     Examples
     --------
@@ -60,23 +65,28 @@ class RankContinuation:
     ['rank 1', 'rank 2', 'rank 3']
     """
 
+    state_types: ClassVar[tuple[type, ...]] = (ContinuationState,)
+
     solver: Method[Any] = field(default_factory=ConjugateGradient)
     start: int = 1
     grow: int = 1
     slow: float = 0.1
+    last: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("start", "grow"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)!r}")
+        for name in ("start", "grow", "last"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, not {value!r}")
         if not 0 <= self.slow < 1:
             raise ValueError(f"slow must be at least 0 and below 1, not {self.slow!r}")
 
     def init(self, problem: Problem, x0: Point) -> ContinuationState:
         """Start from the leading singular pairs of x0."""
-        limit = problem.geometry.rank
-        start = min(self.start, limit)
-        x = truncated(problem, x0, start) if start < limit else x0
+        given = problem.geometry.rank
+        limit = problem.with_rank(self.last or given).geometry.rank  # an error, where there is no such rank
+        start = min(self.start, given, limit)
+        x = truncated(problem, x0, start) if start < given else x0
         return self._at(problem, x, start, limit)
 
     def step(self, problem: Problem, state: ContinuationState) -> ContinuationState:
@@ -87,25 +97,25 @@ class RankContinuation:
         gain = state.value - inner.value
         slow = inner.report.step != 0 and gain < self.slow * state.value
         ripe = bool(inner.stalled) or (slow and state.rank < state.limit)
-        return replace(state, inner=inner, ripe=ripe, report=inner.report)
+        return replace(state, inner=inner, slow=slow, ripe=ripe, report=inner.report)
 
     def _changed(self, problem: Problem, state: ContinuationState) -> ContinuationState:
-        here = problem.with_rank(state.rank)
-        lost = collapsed(here, state.x)
+        present = problem.with_rank(state.rank)
+        lost = collapsed(present, state.x)
         if lost:
             # What rounding has swallowed is not in the data: more ranks would only be swallowed again.
             rank = state.rank - lost
-            return self._at(problem, truncated(here, state.x, rank), rank, limit=rank)
+            return self._at(problem, truncated(present, state.x, rank), rank, limit=rank)
         if state.rank < state.limit:
-            x = grown(here, state.x, min(self.grow, state.limit - state.rank))
+            x = grown(present, state.x, min(self.grow, state.limit - state.rank))
             if x is not None:
                 rank = min(state.rank + self.grow, state.limit)
                 return self._at(problem, x, rank, state.limit)
         # Either the solver has stalled at the last rank, or no further direction lowers the value.
         why = state.inner.stalled or f"rank {state.rank} leaves nothing to explain"
         stationary = not state.inner.stalled or bool(getattr(state.inner, "stationary", False))
-        return replace(state, report=Report(step=0.0), stalled=why, stationary=stationary)
+        return replace(state, report=StepReport(step=0.0), stalled=why, stationary=stationary)
 
     def _at(self, problem: Problem, x: Point, rank: int, limit: int) -> ContinuationState:
         inner = self.solver.init(problem.with_rank(rank), x)
-        return ContinuationState(inner=inner, rank=rank, limit=limit, report=Report(note=f"rank {rank}"))
+        return ContinuationState(inner=inner, rank=rank, limit=limit, report=StepReport(note=f"rank {rank}"))

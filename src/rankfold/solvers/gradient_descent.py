@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from rankfold.geometry.base import Point, scale
 from rankfold.problem import Problem
-from rankfold.solvers.base import Located, Report
+from rankfold.solvers.base import Located, StepReport
 from rankfold.solvers.line_search import NO_STEP, armijo, at_noise_floor, first_step
 
 
@@ -43,6 +44,8 @@ class GradientDescent:
     True
     """
 
+    state_types: ClassVar[tuple[type, ...]] = (GradientDescentState,)
+
     update: float | None = None
     first_step: float | None = None
     decrease: float = 0.25
@@ -67,8 +70,8 @@ class GradientDescent:
         taken = armijo(here, direction, slope, state.guess, self.decrease)
         if taken is None:
             floor = at_noise_floor(here, direction, slope, state.guess)
-            return replace(state, report=Report(step=0.0), stalled=NO_STEP, stationary=floor)
-        report = Report(step=taken.t * here.gradient_norm, backtracks=taken.backtracks)
+            return replace(state, report=StepReport(step=0.0), stalled=NO_STEP, stationary=floor)
+        report = StepReport(step=taken.t * here.gradient_norm, backtracks=taken.backtracks)
         guess = self._predicted(state.guess, taken.t, taken.backtracks)
         return GradientDescentState(here=taken.here, guess=guess, report=report)
 

@@ -14,9 +14,9 @@ from rankfold.geometry.base import Point
 from rankfold.linalg import asarray_like, eps, gram, svd_of_product, trace
 from rankfold.problem import Problem
 
-# Products with the gradient on each side per growth, a pair of which counts as a gradient (as it does
-# cost, but for completions), and random directions beyond those asked for. With 6 products a wrong
-# direction came up now and then (4000², r = 10, κ = 1e5, OS = 3), which the solver could not turn; from 10
+# Per growth: products with the gradient on each side, a pair of which counts as a gradient (and costs as
+# much, or less for completions), and random directions beyond those asked for. With 6 products a wrong
+# direction came up now and then (4000², r = 10, κ = 1e5, ρ = 3), which the solver could not turn; from 10
 # on the solver takes as many iterations as with exact singular vectors.
 _PRODUCTS, _EXTRA = 10, 1
 _HALVINGS = 30
@@ -35,8 +35,8 @@ class Pairs(NamedTuple):
 def dominant_pairs(cost: Cost, L: Array, R: Array, count: int, seed: int = 0) -> Pairs:
     """Return about the `count` dominant singular pairs of S = ∇f(L Rᵀ), seen through products.
 
-    Of S as seen from outside the column and row spaces of W, that is, for a direction inside them is no new
-    one. Two Krylov sequences at once, from random X and random Y, since an evaluation gives a product of each
+    Only the part of S outside the column and row spaces of W counts, for a direction inside them is no new
+    one. Two Krylov sequences at once, from random X and random Y, since an evaluation gives a product on each
     side; then the singular pairs of S Q Qᵀ, with Q a basis of all that X has been.
     """
     xp = array_namespace(L)

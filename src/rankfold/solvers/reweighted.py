@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from array_api_compat import array_namespace
-from numpy.typing import NDArray
 
-from rankfold.costs.base import Array, Cost, Evaluation
+from rankfold.costs.factor_ridge import FactorRidge
 from rankfold.geometry.base import Point
 from rankfold.geometry.full_rank import FullRank
-from rankfold.linalg import asarray_like, gram, svd_of_product
+from rankfold.linalg import svd_of_product
 from rankfold.problem import Problem
-from rankfold.solvers.base import Method, Nested, Report
+from rankfold.solvers.base import Method, Nested, StepReport
 from rankfold.solvers.conjugate_gradient import ConjugateGradient
 from rankfold.solvers.growth import curvature, dominant_pairs, grown, truncated
 from rankfold.solvers.trust_region import TrustRegion
@@ -27,62 +25,6 @@ _RADIUS = 0.1  # of the last solve, relative to ‖W‖
 _STAGE = 100  # most iterations of a stage
 # A ridge has done its work when the misfit is this part of that at W = 0: what is left to do is converge.
 _FITTED = 1e-12
-
-
-class Ridged(Cost):
-    """f(L Rᵀ) + ½ Σ_i w_i (‖L_i‖² + ‖R_i‖²), over the columns of the factors.
-
-    Not a function of W: at balanced factors of a singular value decomposition it is f + Σ w_i σ_i, and the
-    least such sum over all factors if the w_i are equal (the nuclear norm).
-    """
-
-    def __init__(self, cost: Cost, weights: NDArray[Any]) -> None:
-        self.cost, self.weights = cost, weights
-        self.shape, self.quadratic = cost.shape, cost.quadratic
-
-    def evaluate(self, L: Array, R: Array) -> Evaluation:
-        """Value and partial derivatives."""
-        value, f_L, f_R = self.cost.evaluate(L, R)
-        w = self._like(L)
-        return Evaluation(value + self.ridge(L, R), f_L + L * w, f_R + R * w)
-
-    def value(self, L: Array, R: Array) -> float:
-        """Value alone."""
-        return self.cost.value(L, R) + self.ridge(L, R)
-
-    def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
-        """Change of the partial derivatives."""
-        df_L, df_R = self.cost.derivative(L, R, dL, dR)
-        return df_L + dL * self._like(L), df_R + dR * self._like(L)
-
-    def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
-        """Coefficients along a curve: those of the cost, and those of the ridge."""
-        coefficients = np.array(self.cost.polynomial(Ls, Rs))
-        for terms in (Ls, Rs):
-            for i, A in enumerate(terms):
-                for j, B in enumerate(terms):
-                    coefficients[i + j] += self._inner(A, B) / 2
-        return coefficients
-
-    def ridge(self, L: Array, R: Array) -> float:
-        """½ Σ_i w_i (‖L_i‖² + ‖R_i‖²)."""
-        return (self._inner(L, L) + self._inner(R, R)) / 2
-
-    def _inner(self, A: Array, B: Array) -> float:
-        xp = array_namespace(A)
-        return float(xp.sum(xp.linalg.diagonal(gram(A, B)) * self._like(A)))
-
-    def _like(self, A: Array) -> Array:
-        return asarray_like(self.weights, A)
-
-    def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
-        """Return the start of the cost without the ridge."""
-        return self.cost.start(rank, seed)
-
-    @property
-    def value_at_zero(self) -> float:
-        """Value at W = 0, where there is no ridge."""
-        return self.cost.value_at_zero
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +91,8 @@ class ReweightedContinuation:
     True
     """
 
+    state_types: ClassVar[tuple[type, ...]] = (ReweightedState, FactorRidge)
+
     solver: Method[Any] = field(default_factory=ConjugateGradient)
     finish: TrustRegion = field(default_factory=lambda: TrustRegion(max_inner=400))
     slow: float = 3e-4
@@ -173,13 +117,12 @@ class ReweightedContinuation:
         if state.weights is None:
             inner = self.finish.step(problem.with_rank(state.rank), state.inner)
             return replace(state, inner=inner, misfit=inner.value, report=inner.report)
-        cost = Ridged(problem.cost, state.weights)
-        here = replace(problem.with_rank(state.rank), cost=cost)
-        before = _at_home(here, state.inner)
-        inner = self.solver.step(here, before)
-        slow = inner.report.step != 0 and before.value - inner.value < self.slow * inner.value
+        ridged = FactorRidge(problem.cost, state.weights)
+        present = replace(problem.with_rank(state.rank), cost=ridged)
+        inner = self.solver.step(present, state.inner)
+        slow = inner.report.step != 0 and state.inner.value - inner.value < self.slow * inner.value
         ripe = slow or bool(inner.stalled) or state.taken + 1 >= _STAGE
-        misfit = max(inner.value - cost.ridge(*here.geometry.factors(inner.x)), 0.0)
+        misfit = max(inner.value - ridged.ridge(*present.geometry.factors(inner.x)), 0.0)
         taken = state.taken + 1
         return replace(state, inner=inner, misfit=misfit, taken=taken, ripe=ripe, report=inner.report)
 
@@ -196,25 +139,20 @@ class ReweightedContinuation:
     def _stage(
         self, problem: Problem, x: Point, rank: int, threshold: float, scale: float, after: int
     ) -> ReweightedState:
-        here = problem.with_rank(rank)
-        U, s, V = svd_of_product(*here.geometry.factors(x))
-        x = here.geometry.from_svd(U, s, V)
+        present = problem.with_rank(rank)
+        U, s, V = svd_of_product(*present.geometry.factors(x))
+        x = present.geometry.from_svd(U, s, V)
         weights = None
         if threshold > 0:
             weights = threshold / (1 + np.array([float(value) for value in s]) / (scale * threshold))
-            inner = self.solver.init(replace(here, cost=Ridged(problem.cost, weights)), x)
+            inner = self.solver.init(replace(present, cost=FactorRidge(problem.cost, weights)), x)
             note = f"rank {rank}, ridge {threshold:.2g}"
         else:
             radius = _RADIUS * float(array_namespace(s).linalg.vector_norm(s))
-            inner = replace(self.finish, initial_radius=radius).init(here, x)
+            inner = replace(self.finish, initial_radius=radius).init(present, x)
             note = f"rank {rank}, no ridge"
         misfit = problem.cost.value(U * s, V)
         return ReweightedState(
             inner=inner, rank=rank, misfit=misfit, threshold=threshold, scale=scale, weights=weights,
-            after=after, report=Report(note=note),
+            after=after, report=StepReport(note=note),
         )  # fmt: skip
-
-
-def _at_home(here: Problem, inner: Any) -> Any:
-    """Return the inner state on the ridged cost: one that was read from a file knows no ridge."""
-    return inner if isinstance(inner.here.problem.cost, Ridged) else replace(inner, here=here.at(inner.x))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import isfinite
+from typing import ClassVar
 
 from rankfold.geometry.base import Point, scale
 from rankfold.problem import Problem
-from rankfold.solvers.base import Located, Report
+from rankfold.solvers.base import Located, StepReport
 from rankfold.solvers.line_search import first_step, moved
 from rankfold.solvers.truncated_cg import SHRINK, Preconditioner, Proposal, truncated_cg
 
@@ -32,7 +33,7 @@ class TrustRegion:
     Parameters
     ----------
     theta, kappa
-        Of the stopping rule of the inner iteration; θ = 1 asks for quadratic convergence.
+        The constants of the inner iteration's stopping rule; θ = 1 asks for quadratic convergence.
     max_inner
         The most Hessian products of one step.
     initial_radius
@@ -50,6 +51,8 @@ class TrustRegion:
     >>> result.converged
     True
     """
+
+    state_types: ClassVar[tuple[type, ...]] = (TrustRegionState, Proposal)
 
     theta: float = 1.0
     kappa: float = 0.1
@@ -77,7 +80,7 @@ class TrustRegion:
         (radius, eta, decrease, at_boundary), *rest = proposals
         if decrease <= here.noise:
             reason = "the model promises no decrease that rounding would not hide"
-            report = Report(step=0.0, inner_iterations=products, radius=radius)
+            report = StepReport(step=0.0, inner_iterations=products, radius=radius)
             # A radius that shrank because the cost is not finite around says nothing of a minimum.
             broken = state.report.note == _REJECTED and not isfinite(state.report.rho)
             return replace(state, report=report, stalled=reason, stationary=not broken)
@@ -85,7 +88,7 @@ class TrustRegion:
         slack = _CAUTION * here.noise
         rho = (here.value - there.value + slack) / (decrease + slack)
         accepted = rho > _ACCEPT
-        report = Report(
+        report = StepReport(
             step=problem.geometry.norm(here.x, eta) if accepted else 0.0,
             inner_iterations=products,
             radius=radius,

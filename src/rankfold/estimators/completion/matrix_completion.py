@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple, Self
 
@@ -13,7 +14,6 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
-from threadpoolctl import threadpool_limits
 
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
@@ -31,11 +31,12 @@ from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import Geometries, all_or_nothing, fit_problem, problem_of
 from rankfold.estimators.tensors import TensorScore
 from rankfold.problem import Problem
+from rankfold.run.blas import one_blas_thread
 from rankfold.run.checkpoint import Checkpoint
 from rankfold.run.driver import Callback
 from rankfold.run.result import Result
 from rankfold.run.stopping import RelativeChange, StopKind
-from rankfold.run.trace import Row, Trace
+from rankfold.run.trace import Trace, TraceRow
 from rankfold.selection.identifiability import shortages
 from rankfold.selection.rank import RankPath, choose_rank
 from rankfold.solvers import ConjugateGradient, Method
@@ -186,7 +187,7 @@ class MatrixCompletion(CompletedMatrix, TensorScore, RegressorMixin, BaseEstimat
         )
         warm = _Warm.of(self) if self.warm_start and hasattr(self, "factors_") else None
         self.row_labels_, self.col_labels_, self.shape_ = data.row_labels, data.col_labels, plain.shape
-        with threadpool_limits(1, user_api="blas"):  # as in `minimize`, and between its calls
+        with one_blas_thread():  # as in `minimize`, and between its calls
             self._fit(plain, warm, callback=callback, checkpoint=checkpoint, resume=resume)
         self.observed_ = Pattern.of(side)
         return self
@@ -228,8 +229,9 @@ class MatrixCompletion(CompletedMatrix, TensorScore, RegressorMixin, BaseEstimat
             part = Penalised.of(sample_lines(plain, MAX_ENTRIES, seed), self.bias)
             if self.bias and not plain.quadratic:
                 raise ValueError(f"rank='auto' with the loss {self.loss!r} takes bias=False; or give a rank")
-            self.rank_path_ = choose_rank(part.completion, seed=seed, verbose=self.verbose)
-            return self.rank_path_.chosen
+            path = choose_rank(part.completion, seed=seed, verbose=self.verbose)
+            self.rank_path_ = replace(path, factors=None)
+            return path.chosen
         rank: Any = self.rank
         largest = min(plain.shape)
         if not (isinstance(rank, Integral) and 1 <= int(rank) <= largest):
@@ -258,7 +260,7 @@ class MatrixCompletion(CompletedMatrix, TensorScore, RegressorMixin, BaseEstimat
     def _all_zero(self, problem: Problem) -> None:
         value = float(problem.cost.value_at_zero)
         L, R = (np.zeros((d, self.rank_), self.dtype) for d in self.shape_)
-        self.factors_, self.n_iter_, self.trace_ = (L, R), 1, Trace([Row(0, value, 0.0, 0.0)])
+        self.factors_, self.n_iter_, self.trace_ = (L, R), 1, Trace([TraceRow(0, value, 0.0, 0.0)])
         self.converged_, self.stop_reason_ = True, "with this regularization, W = 0 is best"
 
     def _minimise(
@@ -279,7 +281,7 @@ class MatrixCompletion(CompletedMatrix, TensorScore, RegressorMixin, BaseEstimat
                 verbose=self.verbose,
                 **options,
             )
-        self.factors_ = penalised.balanced(*problem.geometry.factors(result.x))
+        self.factors_ = penalised.balanced(*result.factors)
         self.n_iter_, self.trace_ = max(result.iterations, 1), result.trace
         at_kink = bool(weight) and result.stop.kind is StopKind.STALLED
         self.converged_, self.stop_reason_ = result.converged or at_kink, result.stop_reason

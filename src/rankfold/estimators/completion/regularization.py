@@ -238,7 +238,7 @@ def _loosely(
         raise KeyboardInterrupt  # there is no model yet
     if result.error is not None:
         raise result.error
-    L, R = problem.geometry.factors(result.x)
+    L, R = result.factors
     return L, R
 
 

@@ -112,7 +112,6 @@ def choose_rank(Z: Floats, known: Known, largest: int, rng: Any, verbose: int = 
     train = known & ~test
     model = FactorModel.start(Z.shape[1])
     tried: list[tuple[int, float, float, float]] = []
-    models: list[FactorModel] = []
     losses: list[Floats] = []
     with progress(verbose, "choosing the rank") as tell:
         for rank in _candidates(largest):
@@ -120,7 +119,6 @@ def choose_rank(Z: Floats, known: Known, largest: int, rng: Any, verbose: int = 
                 model, _ = model.improved(Z, train, rank)
             squares = (model.filled(Z, train) - Z)[test] ** 2 if test.any() else np.zeros(1)
             tried.append((rank, float(squares.mean()), _standard_error(squares), float(model.psi.mean())))
-            models.append(model)
             losses.append(squares)
             tell(f"rank {rank}  held-out error {tried[-1][1]:.6g}")
             best = min(tried, key=lambda row: row[1])
@@ -129,7 +127,7 @@ def choose_rank(Z: Floats, known: Known, largest: int, rng: Any, verbose: int = 
     excess = [squares - losses[tried.index(best)] for squares in losses]
     k = next(k for k, more in enumerate(excess) if more.mean() <= _standard_error(more))
     ranks, errors, deviations, fits = zip(*tried, strict=True)
-    return RankPath(ranks, errors, deviations, fits, ranks[k], (models[k].mean, models[k].L))
+    return RankPath(ranks, errors, deviations, fits, ranks[k])
 
 
 def _standard_error(values: Floats) -> float:

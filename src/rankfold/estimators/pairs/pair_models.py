@@ -77,7 +77,7 @@ class _PairModel(BaseEstimator):
             stop=RelativeChange(self.tolerance, window=5),
             verbose=self.verbose,
         )
-        L, R = problem.geometry.factors(result.x)
+        L, R = result.factors
         self.factors_, self.n_iter_ = (L, R), max(result.iterations, 1)
         self.left_coef_, self.right_coef_ = L[:-1] @ R[-1], R[:-1] @ L[-1]
         self.intercept_, self.centre_ = float(L[-1] @ R[-1]) + centre, centre

@@ -123,7 +123,7 @@ def _minimised(core: Any, cost: Any, start: Any, data: Observations, options: di
     settled = RelativeChange(options.pop("tolerance"), window=5)
     x0 = problem.geometry.from_svd(*start)
     result = fit_problem(problem, x0=x0, tolerance=0.0, stop=settled, **options)
-    L, R = problem.geometry.factors(result.x)
+    L, R = result.factors
     offsets = np.zeros(data.Y.shape[1])
     if data.fit_intercept:
         offsets = core.offsets(cost.terms[0][1].X.times(L), R).cols
