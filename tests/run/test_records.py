@@ -101,8 +101,10 @@ def test_a_point_with_its_evaluation_counts_what_the_run_did():
 
 def test_a_point_comes_back_only_to_a_problem():
     problem = make_problem()
+    packer = Packer(declared_classes(HeavyBall(), Flat((1, 1), 1)), problem.cost)
+    tree = packer.pack(problem.at(problem.start()))
     with pytest.raises(ValueError, match="no problem is given"):
-        roundtrip(problem.at(problem.start()))
+        Unpacker(packer.classes, packer.arrays).unpack(tree)
 
 
 @dataclass(frozen=True)

@@ -76,10 +76,12 @@ def test_a_cost_that_is_finite_nowhere_around_is_an_error(search):
         search(here, *downhill(here), 1.0, 1e-4)
 
 
-def test_the_noise_floor_is_a_gain_of_a_thousand_roundings(here):
+def test_the_noise_floor_is_a_gain_of_a_thousand_roundings(here, monkeypatch):
+    direction, _ = downhill(here)
+    monkeypatch.setattr(here, "hessian", lambda xi: scale(-1.0, xi))  # no Newton step: the guess counts
     gain = 1e3 * here.noise
-    assert at_noise_floor(here, -gain / 2, 1.9)
-    assert not at_noise_floor(here, -gain / 2, 2.1)
+    assert at_noise_floor(here, direction, -gain / 2, 1.9)
+    assert not at_noise_floor(here, direction, -gain / 2, 2.1)
 
 
 def test_the_first_guess_for_other_costs_is_newton_s():
