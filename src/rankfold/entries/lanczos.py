@@ -12,8 +12,7 @@ from rankfold.entries.operators import Operator
 Floats = NDArray[Any]
 # Residuals of this part of σ_1 make singular values right to about its square. The zero-filled data are much
 # further than this from the matrix sought: conjugate gradients take as many iterations from here as from the
-# exact SVD, at 1e-4 as at 1e-2: with ρ entries per degree of freedom, 36 at 4000², r = 5, ρ = 8; 94 to 96
-# there at ρ = 3; 38 at 32000², r = 5, ρ = 8; 45 at 10000², r = 20, ρ = 4.
+# exact SVD (36, 94 to 96, 38 and 45 on P1, P3, P2 and P5, at 1e-4 as at 1e-2).
 TOLERANCE = 1e-2
 MAX_STEPS = 40
 # A block that keeps this part of its square through projection is orthogonal enough for TOLERANCE.
