@@ -3,10 +3,10 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from rating_data import ratings
 from scipy import sparse
 
 import rankfold as rf
+from estimators.completion.rating_data import ratings
 from rankfold.estimators.model_files import ESTIMATORS
 
 

@@ -5,9 +5,10 @@ import inspect
 import numpy as np
 import pandas as pd
 import pytest
-from every_estimator import NAMES, example
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+
+from estimators.every_estimator import NAMES, example
 
 HAS = {
     "MatrixCompletion": {"sample_weight", "warm_start", "random_state"},

@@ -9,12 +9,12 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from every_estimator import NAMES, example
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
 import rankfold as rf
+from estimators.every_estimator import NAMES, example
 from rankfold.estimators import model_files as files
 
 PAIRS = [(f"user{i}", 10 * j) for i in range(8) for j in range(6) if (i * j + i) % 3]

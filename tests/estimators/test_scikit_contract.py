@@ -6,7 +6,6 @@ features first, and those that fail on the model itself are listed below, with t
 
 import numpy as np
 import pytest
-from rating_data import model, ratings
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
@@ -15,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import rankfold as rf
+from estimators.completion.rating_data import model, ratings
 
 FEATURES = "n_features_in_", "feature_names_in_"
 NO_PAIRS = "it fits on features, which are no pairs (row, column); the check passes on OnFeatures"
