@@ -1,8 +1,8 @@
-"""What users give, checked: pairs of rows and columns (positions, labels, tables, tensors) and weights."""
+"""What users give, checked: pairs (positions, labels, tables, tensors), weights, ranks, penalties."""
 
 from __future__ import annotations
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,33 @@ def checked_weights(sample_weight: Any, length: int, dtype: DTypeLike = np.float
     if not weights.any():
         raise ValueError("sample_weight is zero for every sample: there is nothing to fit")
     return weights
+
+
+def is_auto(setting: Any) -> bool:
+    """Whether a setting says that its value is to be chosen."""
+    return isinstance(setting, str) and setting == "auto"
+
+
+def checked_rank(rank: Any, largest: int, why: str) -> int:
+    """Return a rank from 1 to `largest`; `why` says in the error what limits it.
+
+    Examples
+    --------
+    >>> checked_rank(7, 5, "the number of columns")
+    Traceback (most recent call last):
+        ...
+    ValueError: rank must be 'auto' or an integer from 1 to 5, the number of columns; got 7
+    """
+    if not (isinstance(rank, Integral) and rank is not True and 1 <= int(rank) <= largest):
+        raise ValueError(f"rank must be 'auto' or an integer from 1 to {largest}, {why}; got {rank!r}")
+    return int(rank)
+
+
+def checked_regularization(weight: Any, alternative: str = "") -> float:
+    """Return the weight of a penalty; `alternative` is what the error offers beside a number."""
+    if not (isinstance(weight, Real) and 0 <= float(weight) < np.inf):
+        raise ValueError(f"regularization must be {alternative}finite and at least 0, not {weight!r}")
+    return float(weight)
 
 
 def _to_numpy(column: Any) -> NDArray[Any]:

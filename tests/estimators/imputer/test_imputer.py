@@ -105,7 +105,7 @@ def test_a_copy_of_a_column_is_believed():
     table, full = (np.column_stack([X, X[:, 3]]) for X in (table, full))
     table[:50, 3] = np.nan
     table[:50, 8] = full[:50, 3]
-    filled = Imputer(rank=4, max_iterations=200, tolerance=1e-4).fit_transform(table)
+    filled = Imputer(rank=4, max_iter=200, tol=1e-4).fit_transform(table)
     assert_allclose(filled[:50, 3], full[:50, 3], atol=0.05 * full[:, 3].std())
 
 
@@ -192,7 +192,7 @@ def test_constant_columns_and_float32():
 
 def test_warm_start_goes_on_from_the_last_fit():
     table, _ = draw()
-    settings = {"rank": 2, "tolerance": 1e-4, "max_iterations": 500}
+    settings = {"rank": 2, "tol": 1e-4, "max_iter": 500}
     warm = Imputer(warm_start=True, **settings).fit(table)
     cold = warm.n_iter_
     assert warm.fit(table).n_iter_ < cold / 4
@@ -221,5 +221,8 @@ def test_errors_name_what_is_wrong():
         Imputer(rank=2).fit(table).transform(table[:, :7])
     with pytest.raises(ValueError, match=r"use rankfold\.MatrixCompletion"):
         Imputer().fit(np.zeros((2, 8193)))
-    with pytest.warns(ConvergenceWarning, match="after 2 steps: raise max_iterations or tolerance"):
-        Imputer(rank=2, max_iterations=2, tolerance=1e-9).fit(table)
+    with pytest.warns(
+        ConvergenceWarning,
+        match="stopped after 2 iterations without convergence .*: raise max_iter, or loosen tol",
+    ):
+        Imputer(rank=2, max_iter=2, tol=1e-9).fit(table)
