@@ -201,6 +201,21 @@ def test_warm_start_goes_on_from_the_last_fit():
     assert fewer.n_iter_ == Imputer(**settings).fit(table[:, 1:]).n_iter_
 
 
+def test_the_trace_tells_how_far_each_step_went():
+    table, _ = draw()
+    holes = np.isnan(table)
+    fitted = Imputer(rank=2).fit(table)
+    steps = fitted.trace_["step"]
+    assert np.isnan(fitted.trace_["value"]).all()
+    assert np.isnan(steps[:2]).all()
+    assert steps[-1] <= 0.01 < steps[-2]
+    assert fitted.stop_reason_ == f"filled entries changed by {steps[-1]:.3g} <= 0.01"
+    with pytest.warns(ConvergenceWarning):
+        first, second = (Imputer(rank=2, max_iter=k, tol=0.0).fit(table).transform(table) for k in (1, 2))
+    change = ((second - first) / fitted.scale_)[holes]
+    assert_allclose(steps[3], np.sqrt(np.mean(change**2)))
+
+
 def test_verbose_tells_of_ranks_and_steps(capsys):
     table, _ = draw()
     imputer = Imputer(random_state=0, verbose=2).fit(table)

@@ -155,12 +155,18 @@ def test_ridge_regression_of_the_products_of_features():
 
 
 def test_ctrl_c_while_the_rank_is_chosen_leaves_no_model(monkeypatch):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
     left, right, pairs, y = draw()
-    monkeypatch.setattr(rf.Problem, "at", interrupted)
+    calls, at = [], rf.Problem.at
+
+    def interrupted_once(problem, x):
+        calls.append(x)
+        if len(calls) == 5:  # within the iterations at rank 1
+            raise KeyboardInterrupt
+        return at(problem, x)
+
+    monkeypatch.setattr(rf.Problem, "at", interrupted_once)
     model = rf.PairRegressor(left=left, right=right)
     with pytest.raises(KeyboardInterrupt):
         model.fit(pairs, y)
+    assert len(calls) == 5
     assert not hasattr(model, "factors_")
