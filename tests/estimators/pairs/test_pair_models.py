@@ -170,3 +170,11 @@ def test_ctrl_c_while_the_rank_is_chosen_leaves_no_model(monkeypatch):
         model.fit(pairs, y)
     assert len(calls) == 5
     assert not hasattr(model, "factors_")
+
+
+def test_held_out_pairs_count_by_their_weights():
+    left, right, pairs, y = draw()
+    model = rf.PairRegressor(left=left, right=right, random_state=0, regularization=1.0)
+    plain = clone(model).fit(pairs, y).rank_path_
+    doubled = clone(model).set_params(regularization=2.0).fit(pairs, y, sample_weight=2.0).rank_path_
+    assert_allclose(doubled.errors, 2 * np.array(plain.errors), rtol=1e-3)
