@@ -25,19 +25,19 @@ from sklearn.preprocessing import StandardScaler
 import rankfold as rf
 
 Floats = np.ndarray[Any, Any]
-FULL = 10**6
 
 
-def models(cv: Any) -> dict[str, Any]:
-    """Models whose last step is the regression, by name."""
-    both = {"rank": "cv", "ridge": "auto"}
+def models(full: int, cv: Any) -> dict[str, Any]:
+    """Models whose last step is the regression, by name; `full` is the full rank of the coefficients."""
+    both = {"rank": "auto", "regularization": "auto"}
+    ridge = {"rank": full, "regularization": "auto"}
     settings = {
-        "least squares": ((), {"rank": FULL}),
-        "ridge by cv, standardised": ((StandardScaler(),), {"rank": FULL, "ridge": "auto"}),
-        "ridge by cv": ((), {"rank": FULL, "ridge": "auto"}),
+        "least squares": ((), {"rank": full}),
+        "ridge by cv, standardised": ((StandardScaler(),), ridge),
+        "ridge by cv": ((), ridge),
         "rank and ridge by cv, standardised": ((StandardScaler(),), both),
         "rank and ridge by cv": ((), both),
-    } | {f"rank and ridge by {name}": ((), both | {"rank": name}) for name in ("gcv", "aic", "bic")}
+    } | {f"rank and ridge by {name}": ((), both | {"criterion": name}) for name in ("gcv", "aic", "bic")}
     return {
         name: make_pipeline(*steps, rf.ReducedRankRegression(**options, cv=cv, random_state=0))
         for name, (steps, options) in settings.items()
@@ -58,9 +58,10 @@ def tested(model: Any, X: Floats, Y: Floats, train: Floats, test: Floats) -> Fol
     if model is None:
         return Fold(np.sum((Y[test] - Y[train].mean(axis=0)) ** 2, axis=0))
     last = model.fit(X[train], Y[train])[-1]
-    expected = np.nan if last.path_ is None or last.path_.criterion != "cv" else last.path_.scores.min()
+    path = last.regularization_path_
+    expected = np.nan if path is None or path.criterion != "cv" else path.scores.min()
     squares = np.sum((Y[test] - model.predict(X[test])) ** 2, axis=0)
-    return Fold(squares, last.rank_, last.ridge_, expected)
+    return Fold(squares, last.rank_, last.regularization_, expected)
 
 
 def yeast(folder: Path, split: int) -> None:
@@ -69,7 +70,7 @@ def yeast(folder: Path, split: int) -> None:
     mean = np.array([tested(None, X, Y, *split).squares for split in splits])
     print("| yeast cell cycle | relative RMSE, mean of folds | folds pooled | ranks | cv error | seconds |")
     print("|---|---|---|---|---|---|")
-    for name, model in models(cv=5).items():
+    for name, model in models(min(X.shape[1], Y.shape[1]), cv=5).items():
         began = time.perf_counter()
         folds = [tested(model, X, Y, *split) for split in splits]
         errors, ranks = np.array([fold.squares for fold in folds]), [fold.rank for fold in folds]
@@ -87,7 +88,7 @@ def stock(path: Path) -> None:
     print("\n| stock04 | test MSE x 1e3 | rank | ridge |\n|---|---|---|---|")
     for name, model in {
         "mean": None,
-        **models(RepeatedKFold(n_splits=5, n_repeats=3, random_state=0)),
+        **models(min(X.shape[1], Y.shape[1]), RepeatedKFold(n_splits=5, n_repeats=3, random_state=0)),
     }.items():
         fold = tested(model, X, Y, *split)
         print(f"| {name} | {1e3 * fold.squares.sum() / Y[26:].size:.4f} | {fold.rank} | {fold.ridge:.3g} |")

@@ -3,10 +3,10 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from rating_data import ratings
 from scipy import sparse
 
 import rankfold as rf
+from estimators.completion.rating_data import ratings
 from rankfold.estimators.model_files import ESTIMATORS
 
 
@@ -34,7 +34,7 @@ def example(name: str, **settings: Any) -> Example:
             made = Example(rf.MatrixCompletion(2, regularization=1.0, random_state=0), *ratings()[:2])
         case "LowRankImputer":
             table = np.where(holes, np.nan, X @ rng.standard_normal((6, 6)))
-            made = Example(rf.LowRankImputer(2, tolerance=0.1), table, None, "transform")
+            made = Example(rf.LowRankImputer(2, tol=0.1), table, None, "transform")
         case "PairRegressor":
             left, right = rng.standard_normal((9, 3)), rng.standard_normal((7, 2))
             pairs = np.argwhere(np.ones((9, 7)))
@@ -42,14 +42,14 @@ def example(name: str, **settings: Any) -> Example:
             made = Example(rf.PairRegressor(2, left=left, right=sparse.csr_array(right)), pairs, y)
         case "PairClassifier":
             y = (X[:, 0] * X[:, 4] > 0.1 * X[:, 1]).astype(int)
-            made = Example(rf.PairClassifier(2, regularization=1e-2), X, y)
+            made = Example(rf.PairClassifier(2, regularization=1.0), X, y)
         case "ReducedRankRegression":
             Y = X @ rng.standard_normal((6, 1)) @ rng.standard_normal((1, 6)) + rng.standard_normal(X.shape)
             made = Example(
-                rf.ReducedRankRegression(1, ridge=1.0, tolerance=1e-6), X, np.where(holes, np.nan, Y)
+                rf.ReducedRankRegression(1, regularization=1.0, tol=1e-6), X, np.where(holes, np.nan, Y)
             )
     made.model.set_params(**settings)
     return made
 
 
-NAMES = ESTIMATORS
+NAMES = tuple(ESTIMATORS)

@@ -5,26 +5,22 @@ import inspect
 import numpy as np
 import pandas as pd
 import pytest
-from every_estimator import NAMES, example
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-HAS = {
-    "MatrixCompletion": {"sample_weight", "warm_start", "random_state"},
-    "LowRankImputer": {"warm_start", "random_state", "set_output"},
-    "PairRegressor": {"sample_weight", "warm_start"},
-    "PairClassifier": {"sample_weight", "warm_start"},
-    "ReducedRankRegression": {"sample_weight", "random_state"},
-}
+from estimators.every_estimator import NAMES, example
+
+SETTINGS = {"rank", "max_iter", "tol", "warm_start", "random_state", "verbose"}
+WEIGHTED = [name for name in NAMES if name != "LowRankImputer"]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_has_what_the_page_says(name):
     model = example(name).model
-    places = [*model.get_params(), *inspect.signature(model.fit).parameters]
-    found = {word for word in ("sample_weight", "warm_start", "random_state") if word in places}
-    assert found | ({"set_output"} if hasattr(model, "set_output") else set()) == HAS[name]
-    assert "verbose" in model.get_params()
+    assert set(model.get_params()) >= SETTINGS
+    assert ("regularization" in model.get_params()) == (name != "LowRankImputer")
+    assert ("sample_weight" in inspect.signature(model.fit).parameters) == (name in WEIGHTED)
+    assert hasattr(model, "set_output") == (name == "LowRankImputer")
 
 
 ITERATIVE = {"geometry": "auto", "solver": "auto", "max_iterations": 500, "verbose": 0}
@@ -56,9 +52,31 @@ def test_iterations_are_counted_shown_and_limited(name, capsys):
     fitted = shown.fitted()
     last = capsys.readouterr().err.splitlines()[-1]
     assert str(fitted.n_iter_) in last.split()
-    with pytest.warns(ConvergenceWarning, match="raise max_iterations"):
-        limited = example(name, max_iterations=2, tolerance=1e-12).fitted()
-    assert limited.n_iter_ == 2
+    assert fitted.converged_
+    assert fitted.trace_[-1].iteration == fitted.n_iter_
+    with pytest.warns(ConvergenceWarning, match="raise max_iter, or loosen tol"):
+        limited = example(name, max_iter=2, tol=1e-12).fitted()
+    assert limited.n_iter_ == 2 == len(limited.trace_) - 1
+    assert not limited.converged_
+    assert limited.stop_reason_ == "2 iterations done, the limit is 2"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_rank_that_no_such_matrix_has_is_refused_with_the_largest(name):
+    for rank in (0, 1000, 1.5, "best"):
+        with pytest.raises(
+            ValueError, match=rf"rank must be 'auto' or an integer from 1 to \d+, .*; got {rank!r}"
+        ):
+            example(name, rank=rank).fitted()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_rank_is_chosen_by_held_out_data(name):
+    chosen = example(name, rank="auto", random_state=0).fitted()
+    assert chosen.rank_ == example(name, rank="auto", random_state=0).fitted().rank_
+    assert chosen.rank_ in chosen.rank_path_.ranks
+    assert str(chosen.rank_path_).count("<- chosen") == 1
+    assert example(name).fitted().rank_path_ is None
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -68,9 +86,9 @@ def test_the_same_settings_give_the_same_model(name):
     np.testing.assert_array_equal(shown.answer(clone(shown.model).fit(shown.X, shown.y)), first)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "sample_weight" in HAS[name]])
+@pytest.mark.parametrize("name", WEIGHTED)
 def test_an_observation_of_weight_zero_has_no_say(name):
-    shown = example(name, tolerance=1e-10)
+    shown = example(name, tol=1e-10)
     kept = np.arange(len(shown.X)) % 5 > 0
     weighted = clone(shown.model).fit(shown.X, shown.y, sample_weight=kept.astype(float))
     left_out = clone(shown.model).fit(shown.X[kept], shown.y[kept])

@@ -35,7 +35,9 @@ def test_an_unknown_geometry_is_named_with_the_choices():
 
 
 def test_a_fit_that_stops_early_warns():
-    with pytest.warns(ConvergenceWarning, match="1 iterations without convergence.*raise max_iterations"):
+    with pytest.warns(
+        ConvergenceWarning, match="1 iterations without convergence.*raise max_iter, or loosen tol"
+    ):
         assert not fit_problem(problem_of(completion(), 2), max_iterations=1).converged
 
 

@@ -6,8 +6,7 @@ features first, and those that fail on the model itself are listed below, with t
 
 import numpy as np
 import pytest
-from rating_data import model, ratings
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -15,8 +14,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import rankfold as rf
+from estimators.completion.rating_data import model, ratings
 
-FEATURES = "n_features_in_", "feature_names_in_"
 NO_PAIRS = "it fits on features, which are no pairs (row, column); the check passes on OnFeatures"
 EXPECTED = dict.fromkeys(
     [
@@ -51,39 +50,29 @@ EXPECTED = dict.fromkeys(
 }
 
 
-class OnFeatures(rf.MatrixCompletion):
-    """Takes the signs of the features for the row, and the first feature, in steps, for the column."""
+def pairs_of(X):
+    """Take the signs of the features for the row, and the first feature, in steps, for the column."""
+    signs = X[:, 1:4] > 0
+    rows = signs @ np.array([1, 2, 4])[: signs.shape[1]]
+    return np.stack([rows, np.clip(np.floor(3 * X[:, 0]) + 12, 0, 24)], axis=1).astype(int)
+
+
+class OnFeatures(RegressorMixin, BaseEstimator):
+    """A completion of pairs that are made of features."""
 
     def fit(self, X, y, sample_weight=None):
         X, y = validate_data(self, X, y, y_numeric=True)
-        features = {name: vars(self)[name] for name in FEATURES if hasattr(self, name)}
-        super().fit(self._pairs(X), y, sample_weight)
-        vars(self).update(features)
+        self.model_ = model(rank=1, regularization=0.1).fit(pairs_of(X), y, sample_weight)
         return self
 
     def predict(self, X):
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False)
-        inner = rf.MatrixCompletion(**self.get_params())
-        vars(inner).update({name: value for name, value in vars(self).items() if name not in FEATURES})
-        inner.n_features_in_ = 2
-        return inner.predict(self._pairs(X))
-
-    def partial_fit(self, X, y):
-        if not hasattr(self, "factors_"):
-            return self.fit(X, y)
-        X, y = validate_data(self, X, y, reset=False)
-        return super().partial_fit(self._pairs(X), y)
+        return self.model_.predict(pairs_of(validate_data(self, X, reset=False)))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only, tags.regressor_tags.poor_score = False, True
+        tags.regressor_tags.poor_score = True
         return tags
-
-    @staticmethod
-    def _pairs(X):
-        rows = (X[:, 1:4] > 0) @ np.array([1, 2, 4])[: X[:, 1:4].shape[1]]
-        return np.stack([rows, np.clip(np.floor(3 * X[:, 0]) + 12, 0, 24)], axis=1).astype(int)
 
 
 @parametrize_with_checks([model(rank=1, regularization=1.0)], expected_failed_checks=lambda _: EXPECTED)
@@ -91,7 +80,7 @@ def test_checks(estimator, check):
     check(estimator)
 
 
-@parametrize_with_checks([OnFeatures(rank=1, regularization=0.1, random_state=0)])
+@parametrize_with_checks([OnFeatures()])
 def test_checks_on_features(estimator, check):
     check(estimator)
 

@@ -5,8 +5,9 @@ import pandas as pd
 import polars as pl
 import pytest
 import torch
-from every_estimator import NAMES, example
 from sklearn.base import clone
+
+from estimators.every_estimator import NAMES, example
 
 WEIGHTED = [name for name in NAMES if name != "LowRankImputer"]
 

@@ -68,7 +68,6 @@ FACTS = (
     "shape_",
     "rank_",
     "regularization_",
-    "ridge_",
     "n_iter_",
     "converged_",
     "stop_reason_",

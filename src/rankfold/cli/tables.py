@@ -44,7 +44,7 @@ def impute(
     names = column or [n for n in data.column_names if is_numeric(data[n]) and data[n].null_count < len(data)]
     values = numbers(data, names, table)
     imputer = rf.LowRankImputer(
-        number_or_auto(rank, int, "--rank"), max_iterations=max_iterations, random_state=seed
+        number_or_auto(rank, int, "--rank"), max_iter=max_iterations, random_state=seed
     )
     filled = imputer.fit_transform(values)
     for k, name in enumerate(names):
@@ -65,8 +65,9 @@ def regress(
     feature: Annotated[
         list[str] | None, typer.Option(help="A column to predict from; may repeat. By default all others.")
     ] = None,
-    rank: Annotated[str, typer.Option(help="A number, or how to choose it: cv, aic, bic, gcv.")] = "cv",
-    ridge: Annotated[str, typer.Option(help="A number >= 0, or auto.")] = "auto",
+    rank: Annotated[str, typer.Option(help="A number, or auto.")] = "auto",
+    regularization: Annotated[str, typer.Option(help="A number >= 0, or auto.")] = "auto",
+    criterion: Annotated[str, typer.Option(help="What auto goes by: cv, aic, bic or gcv.")] = "cv",
     model: Annotated[
         Path | None, typer.Option(help="Where the model goes, for `predict` and `info`.")
     ] = None,
@@ -103,8 +104,8 @@ def regress(
     fitted, score = _regression(
         _features(data, names, table),
         pa.table(dict(zip(target, numbers(data, target, table).T, strict=True))),
-        {"rank": int(rank) if rank.isdecimal() else rank, "random_state": seed,
-         "ridge": number_or_auto(ridge, float, "--ridge")},
+        {"rank": number_or_auto(rank, int, "--rank"), "criterion": criterion, "random_state": seed,
+         "regularization": number_or_auto(regularization, float, "--regularization")},
     )  # fmt: skip
     if model is not None:
         rf.save(fitted, model)
@@ -113,12 +114,13 @@ def regress(
     if predict is not None:
         write_table(output, predicted_rows(fitted, predict, delimiter, missing))
     told = {"samples": data.num_rows, "features": names, "targets": target, "rank": fitted.rank_,
-            "ridge": fitted.ridge_, "r2": score}  # fmt: skip
+            "regularization": fitted.regularization_, "r2": score}  # fmt: skip
     if json and (predict is None or output != "-"):
         print_json(told)
     else:
-        note(f"{len(target)} targets from {len(names)} features and {data.num_rows:,} samples: rank "
-             f"{told['rank']}, ridge {told['ridge']:.3g}, cross-validated R² {score:.3f}")  # fmt: skip
+        chosen = f"rank {fitted.rank_}, regularization {fitted.regularization_:.3g}"
+        note(f"{len(target)} targets from {len(names)} features and {data.num_rows:,} samples: {chosen}, "
+             f"cross-validated R² {score:.3f}")  # fmt: skip
 
 
 def predicted_rows(

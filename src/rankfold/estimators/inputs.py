@@ -1,12 +1,14 @@
-"""Pairs of rows and columns as users have them: positions, labels, tables, tensors."""
+"""What users give, checked: pairs (positions, labels, tables, tensors), weights, ranks, penalties."""
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
+from sklearn.utils.validation import check_array
 
 from rankfold.estimators.tensors import without_tensors
 
@@ -45,6 +47,63 @@ def pair_columns(X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
             f"X must have two columns, the row and the column of each entry; got n_features = {len(columns)}"
         )
     return column_of(columns[0], "X[{}, 0]"), column_of(columns[1], "X[{}, 1]")
+
+
+def checked_weights(sample_weight: Any, length: int, dtype: DTypeLike = np.float64) -> NDArray[Any]:
+    """Return the weights of `length` samples: 1 if none are given, a number for all of them, or a vector.
+
+    Examples
+    --------
+    >>> checked_weights(None, 2), checked_weights([3, 0], 2)
+    (array([1., 1.]), array([3., 0.]))
+    """
+    if sample_weight is None:
+        return np.ones(length, dtype)
+    if isinstance(sample_weight, Real):
+        sample_weight = np.full(length, sample_weight)
+    weights: NDArray[Any] = check_array(
+        sample_weight,
+        dtype=dtype,
+        order="C",
+        ensure_2d=False,
+        ensure_min_samples=0,
+        input_name="sample_weight",
+    )
+    if weights.shape != (length,):
+        raise ValueError(
+            f"sample_weight must be a vector of {length} weights, one per sample; got shape {weights.shape}"
+        )
+    _refuse(weights < 0, weights, "sample_weight[{}]", "weights are never negative")
+    if not weights.any():
+        raise ValueError("sample_weight is zero for every sample: there is nothing to fit")
+    return weights
+
+
+def is_auto(setting: Any) -> bool:
+    """Whether a setting says that its value is to be chosen."""
+    return isinstance(setting, str) and setting == "auto"
+
+
+def checked_rank(rank: Any, largest: int, why: str) -> int:
+    """Return a rank from 1 to `largest`; `why` says in the error what limits it.
+
+    Examples
+    --------
+    >>> checked_rank(7, 5, "the number of columns")
+    Traceback (most recent call last):
+        ...
+    ValueError: rank must be 'auto' or an integer from 1 to 5, the number of columns; got 7
+    """
+    if not (isinstance(rank, Integral) and rank is not True and 1 <= int(rank) <= largest):
+        raise ValueError(f"rank must be 'auto' or an integer from 1 to {largest}, {why}; got {rank!r}")
+    return int(rank)
+
+
+def checked_regularization(weight: Any, alternative: str = "") -> float:
+    """Return the weight of a penalty; `alternative` is what the error offers beside a number."""
+    if not (isinstance(weight, Real) and 0 <= float(weight) < np.inf):
+        raise ValueError(f"regularization must be {alternative}finite and at least 0, not {weight!r}")
+    return float(weight)
 
 
 def _to_numpy(column: Any) -> NDArray[Any]:

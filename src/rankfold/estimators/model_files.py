@@ -18,35 +18,46 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-import rankfold
+from rankfold import solvers
 from rankfold._version import __version__
 from rankfold.atomic import replacing
 from rankfold.costs.losses import Loss
 from rankfold.costs.offsets import Offsets
+from rankfold.estimators.completion.matrix_completion import MatrixCompletion
 from rankfold.estimators.completion.pattern import Pattern
+from rankfold.estimators.fitting import GEOMETRIES
+from rankfold.estimators.imputer.low_rank_imputer import LowRankImputer
+from rankfold.estimators.pairs.pair_models import PairClassifier, PairRegressor
+from rankfold.estimators.rank_errors import RankErrors
 from rankfold.estimators.regression.criteria import SelectionPath
+from rankfold.estimators.regression.reduced_rank import ReducedRankRegression
 from rankfold.kernels import formulas
-from rankfold.run.records import Classes, Packer, Unpacker
+from rankfold.run.records import Packer, Unpacker
 from rankfold.run.trace import Trace
 from rankfold.selection.rank import RankPath
 
-FORMAT = 1
-ESTIMATORS = (
-    "MatrixCompletion",
-    "LowRankImputer",
-    "PairRegressor",
-    "PairClassifier",
-    "ReducedRankRegression",
-)
+FORMAT = 2
 _MAGIC = b"rankfold model, format "
 _DIGEST = hashlib.sha256().digest_size
 _CHUNK = 1 << 20
+ESTIMATORS = {
+    cls.__name__: cls
+    for cls in (MatrixCompletion, LowRankImputer, PairRegressor, PairClassifier, ReducedRankRegression)
+}
 # Settings may be geometries (classes) and solvers (dataclasses of options); fitted attributes the rest.
-_GEOMETRIES = ("FullRank", "Polar", "SubspaceProjection", "Embedded")
+_GEOMETRIES = {cls.__name__: cls for cls in GEOMETRIES.values()}
 _SOLVERS = (
-    "Auto", "ConjugateGradient", "GradientDescent", "RankContinuation", "ReweightedContinuation",
-    "TrustRegion",
-)  # fmt: skip
+    solvers.Auto,
+    solvers.ConjugateGradient,
+    solvers.GradientDescent,
+    solvers.RankContinuation,
+    solvers.ReweightedContinuation,
+    solvers.TrustRegion,
+)
+_RECORDS = {
+    f"{cls.__module__}.{cls.__qualname__}": cls
+    for cls in (Offsets, Pattern, RankPath, RankErrors, SelectionPath, *_SOLVERS)
+}
 
 
 class ModelFileError(ValueError):
@@ -72,8 +83,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """
     name = type(model).__name__
     if not _is_ours(model):
-        raise TypeError(f"save takes an estimator ({', '.join(_registry())}), not a {name}")
-    packer = _ModelPacker(_records())
+        raise TypeError(f"save takes an estimator ({', '.join(ESTIMATORS)}), not a {name}")
+    packer = _ModelPacker(_RECORDS)
     meta = {
         "rankfold": __version__,
         "fingerprint": getattr(model, "data_fingerprint_", None),
@@ -106,27 +117,18 @@ def load(path: str | os.PathLike[str]) -> Any:
             arrays = {
                 f"array{k}": np.lib.format.read_array(file, allow_pickle=False) for k in range(meta["arrays"])
             }
-            return _ModelUnpacker(_records(), arrays).unpack(meta["model"])
+            return _ModelUnpacker(_RECORDS, arrays).unpack(meta["model"])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             # Written by another version of the library with the same format, or by somebody else.
             raise ModelFileError(f"{name!r} does not fit rankfold {__version__}: {error}") from error
 
 
-def _registry() -> dict[str, type]:
-    return {name: getattr(rankfold, name) for name in ESTIMATORS if hasattr(rankfold, name)}
-
-
 def _is_ours(value: Any) -> bool:
-    return type(value) is _registry().get(type(value).__name__)
-
-
-def _records() -> Classes:
-    records = [Offsets, Pattern, RankPath, SelectionPath, *(getattr(rankfold, name) for name in _SOLVERS)]
-    return {f"{cls.__module__}.{cls.__qualname__}": cls for cls in records}
+    return type(value) is ESTIMATORS.get(type(value).__name__)
 
 
 def _fitted(model: Any) -> dict[str, Any]:
-    """What `fit` found and, though no setting, what `set_output` asked for."""
+    """What `fit` found and, though no setting, what `set_output` asked for, as scikit-learn keeps it."""
     return {
         key: value
         for key, value in vars(model).items()
@@ -152,7 +154,7 @@ class _ModelPacker(Packer):
             return {"trace": self.pack(np.asarray(value), where)}
         if isinstance(value, Loss) and value.formula in formulas.BUILT_IN:
             return {"loss": value.formula.__name__, "parameter": value.parameter}
-        if isinstance(value, type) and value.__name__ in _GEOMETRIES:
+        if isinstance(value, type) and value in _GEOMETRIES.values():
             return {"geometry": value.__name__}
         if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
             return {"dtype": np.dtype(value).name}
@@ -190,7 +192,7 @@ class _ModelUnpacker(Unpacker):
             case {"loss": name, "parameter": parameter}:
                 return Loss(Loss.named(name).formula, parameter)
             case {"geometry": name} if name in _GEOMETRIES:
-                return getattr(rankfold, name)
+                return _GEOMETRIES[name]
             case {"dtype": name}:
                 return np.dtype(name)
             case {"sparse": parts, "shape": shape}:
@@ -204,9 +206,9 @@ class _ModelUnpacker(Unpacker):
         return super().unpack(tree)
 
     def _estimator(self, name: str, settings: dict[str, Any], fitted: dict[str, Any]) -> Any:
-        if name not in _registry():
+        if name not in ESTIMATORS:
             raise ValueError(f"it holds a {name!r}, which is no estimator of this version")
-        model = _registry()[name](**{key: self.unpack(part) for key, part in settings.items()})
+        model = ESTIMATORS[name](**{key: self.unpack(part) for key, part in settings.items()})
         for key, part in fitted.items():
             setattr(model, key, self.unpack(part))
         return model

@@ -2,11 +2,11 @@ import numpy as np
 import pandas as pd
 import polars
 import pytest
-from rating_data import everywhere, model, ratings, rmse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import rankfold as rf
+from estimators.completion.rating_data import everywhere, model, ratings, rmse
 from rankfold.estimators.completion.offsets import RIDGE
 
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from rating_data import everywhere, model, ratings, rmse
 
 import rankfold as rf
+from estimators.completion.rating_data import everywhere, model, ratings, rmse
 from rankfold.estimators.completion.offsets import RIDGE
 
 WEIGHT = 0.7

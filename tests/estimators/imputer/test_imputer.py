@@ -105,7 +105,7 @@ def test_a_copy_of_a_column_is_believed():
     table, full = (np.column_stack([X, X[:, 3]]) for X in (table, full))
     table[:50, 3] = np.nan
     table[:50, 8] = full[:50, 3]
-    filled = Imputer(rank=4, max_iterations=200, tolerance=1e-4).fit_transform(table)
+    filled = Imputer(rank=4, max_iter=200, tol=1e-4).fit_transform(table)
     assert_allclose(filled[:50, 3], full[:50, 3], atol=0.05 * full[:, 3].std())
 
 
@@ -194,13 +194,28 @@ def test_constant_columns_and_float32():
 
 def test_warm_start_goes_on_from_the_last_fit():
     table, _ = draw()
-    settings = {"rank": 2, "tolerance": 1e-4, "max_iterations": 500}
+    settings = {"rank": 2, "tol": 1e-4, "max_iter": 500}
     warm = Imputer(warm_start=True, **settings).fit(table)
     cold = warm.n_iter_
     assert warm.fit(table).n_iter_ < cold / 4
     assert warm.fit(1000.0 * table + 5.0).n_iter_ < cold / 4  # in other units
     fewer = warm.fit(table[:, 1:])  # another number of columns: from the beginning
     assert fewer.n_iter_ == Imputer(**settings).fit(table[:, 1:]).n_iter_
+
+
+def test_the_trace_tells_how_far_each_step_went():
+    table, _ = draw()
+    holes = np.isnan(table)
+    fitted = Imputer(rank=2).fit(table)
+    steps = fitted.trace_["step"]
+    assert np.isnan(fitted.trace_["value"]).all()
+    assert np.isnan(steps[:2]).all()
+    assert steps[-1] <= 0.01 < steps[-2]
+    assert fitted.stop_reason_ == f"filled entries changed by {steps[-1]:.3g} <= 0.01"
+    with pytest.warns(ConvergenceWarning):
+        first, second = (Imputer(rank=2, max_iter=k, tol=0.0).fit(table).transform(table) for k in (1, 2))
+    change = ((second - first) / fitted.scale_)[holes]
+    assert_allclose(steps[3], np.sqrt(np.mean(change**2)))
 
 
 def test_verbose_tells_of_ranks_and_steps(capsys):
@@ -223,8 +238,11 @@ def test_errors_name_what_is_wrong():
         Imputer(rank=2).fit(table).transform(table[:, :7])
     with pytest.raises(ValueError, match=r"use rankfold\.MatrixCompletion"):
         Imputer().fit(np.zeros((2, 8193)))
-    with pytest.warns(ConvergenceWarning, match="after 2 steps: raise max_iterations or tolerance"):
-        Imputer(rank=2, max_iterations=2, tolerance=1e-9).fit(table)
+    with pytest.warns(
+        ConvergenceWarning,
+        match="stopped after 2 iterations without convergence .*: raise max_iter, or loosen tol",
+    ):
+        Imputer(rank=2, max_iter=2, tol=1e-9).fit(table)
 
 
 def test_a_table_may_be_as_wide_as_the_limit(monkeypatch):
@@ -237,7 +255,7 @@ def test_a_table_may_be_as_wide_as_the_limit(monkeypatch):
 
 def test_a_rank_is_below_the_columns_and_no_more_than_the_rows():
     table, _ = draw(n=3, missing=0.0)
-    assert Imputer(rank=3, max_iterations=1).fit(table).factors_.shape == (8, 3)
+    assert Imputer(rank=3, max_iter=1).fit(table).factors_.shape == (8, 3)
     with pytest.raises(ValueError, match=r"from 1 to 3, .*; got 4"):
         Imputer(rank=4).fit(table)
     with pytest.raises(ValueError, match=r"from 1 to 1, .*; got 2"):
@@ -245,7 +263,7 @@ def test_a_rank_is_below_the_columns_and_no_more_than_the_rows():
 
 
 def test_one_step_is_asked_for_without_a_warning():
-    assert Imputer(rank=2, max_iterations=1).fit(draw()[0]).n_iter_ == 1
+    assert Imputer(rank=2, max_iter=1).fit(draw()[0]).n_iter_ == 1
 
 
 def test_nan_is_an_error_where_something_else_stands_for_holes():

@@ -5,23 +5,29 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rankfold as rf
 
-# Weights and repetitions minimise the same function, but iterations end near one another, not equal.
-CLOSE = {"check_sample_weight_equivalence_on_dense_data": "an iterative fit: equal, but not to 1e-7"}
+# With regularization, iterations that go on to rounding meet to the 1e-7 that a check of weights demands.
+EXACT = {"regularization": 10.0, "tol": 0.0}
+# Some checks bring features of mean 100 and deviation 1, on which 500 iterations may not suffice.
+unscaled = pytest.mark.filterwarnings("ignore:stopped after 500:sklearn.exceptions.ConvergenceWarning")
 
 
-def expected_failures(estimator):
-    return CLOSE if isinstance(estimator, rf.PairClassifier) else {}
-
-
-@parametrize_with_checks(
-    [rf.PairRegressor(), rf.PairClassifier()], expected_failed_checks=expected_failures, xfail_strict=False
-)
+@unscaled
+@parametrize_with_checks([rf.PairRegressor(1, **EXACT), rf.PairClassifier(1, **EXACT)])
 def test_the_contract(estimator, check):
+    check(estimator)
+
+
+@unscaled
+@parametrize_with_checks([rf.PairRegressor(), rf.PairClassifier()])
+def test_the_contract_of_a_chosen_rank(estimator, check):
+    if check.func.__name__ == "check_sample_weight_equivalence_on_dense_data":
+        pytest.skip("repeated rows are other pairs to hold out than weighted ones")
     check(estimator)
 
 
@@ -36,9 +42,11 @@ def draw(seed=0):
 
 def test_tables_with_pairs_and_columns_are_one_model():
     left, right, pairs, y = draw()
-    tables = rf.PairRegressor(rank=3, left=left, right=sparse.csr_array(right)).fit(pairs, y)
+    tables = rf.PairRegressor(rank=3, left=left, right=sparse.csr_array(right), regularization=0.01).fit(
+        pairs, y
+    )
     columns = np.hstack([left[pairs[:, 0]], right[pairs[:, 1]]])
-    plain = rf.PairRegressor(rank=3, n_left=4).fit(columns, y)
+    plain = rf.PairRegressor(rank=3, n_left=4, regularization=0.01).fit(columns, y)
     assert tables.score(pairs, y) > 0.999
     assert_allclose(tables.predict(pairs), plain.predict(columns), atol=1e-4)
     L, R = tables.factors_
@@ -72,13 +80,13 @@ def test_any_two_labels_and_probabilities():
 def test_warm_start_goes_on_from_the_last_fit(kind):
     left, right, pairs, y = draw()
     y = y if kind is rf.PairRegressor else y > 3
-    warm = kind(rank=3, left=left, right=right, regularization=1e-2, warm_start=True).fit(pairs, y)
+    warm = kind(rank=3, left=left, right=right, regularization=5.0, warm_start=True).fit(pairs, y)
     cold, scores = warm.n_iter_, warm.predict(pairs)
     assert warm.fit(pairs, y).n_iter_ < cold / 2
     assert_allclose(warm.predict(pairs), scores, atol=1e-4)
     warm.set_params(rank=2).fit(pairs, y)  # a lower rank starts from the nearest matrix
     assert warm.factors_[0].shape == (5, 2)
-    alone = kind(rank=2, right=right, regularization=1e-2)
+    alone = kind(rank=2, right=right, regularization=5.0)
     warm.set_params(left=left[:, :2]).fit(pairs, y)  # another number of features: from the beginning
     assert warm.n_iter_ == alone.set_params(left=left[:, :2]).fit(pairs, y).n_iter_
 
@@ -98,17 +106,19 @@ def test_errors_name_what_is_wrong():
         rf.PairRegressor(left=np.full((4, 2), np.nan), right=right).fit(pairs, y)
     with pytest.raises(ValueError, match="give both tables, left and right, or neither"):
         rf.PairRegressor(left=left).fit(pairs, y)
-    with pytest.raises(ValueError, match="n_left must be from 1 to 2, the number of columns; got 5"):
+    with pytest.raises(ValueError, match="n_left must be from 1 to 1, below the number of columns; got 5"):
         rf.PairRegressor(n_left=5).fit(pairs, y)
-    with pytest.raises(ValueError, match="rank must be a positive integer, not 0"):
-        rf.PairRegressor(rank=0).fit(pairs, y)
+    with pytest.raises(ValueError, match="from 1 to 4, the lesser of 5 and 4, one more than the features"):
+        rf.PairRegressor(rank=5, left=left, right=right).fit(pairs, y)
+    with pytest.raises(ValueError, match="regularization must be finite and at least 0, not -1"):
+        rf.PairRegressor(rank=1, regularization=-1).fit(pairs, y)
     with pytest.raises(ValueError, match="two classes; it has one class only: a"):
         rf.PairClassifier().fit(pairs, ["a"] * len(pairs))
 
 
 @pytest.mark.parametrize("kind", [rf.PairRegressor, rf.PairClassifier])
 def test_weights_stand_for_repetitions(kind):
-    model = kind(rank=2, regularization=0.01)
+    model = kind(rank=2, regularization=0.5)
     rng = np.random.default_rng(3)
     X, weights = rng.standard_normal((60, 6)), rng.integers(0, 4, 60)
     y = (X[:, 0] * X[:, 3] + 0.3 * rng.standard_normal(60) > 0).astype(int)
@@ -118,3 +128,61 @@ def test_weights_stand_for_repetitions(kind):
     plain = getattr(clone(model).fit(X, y), answer)(X)
     assert_allclose(weighted, repeated, rtol=1e-4, atol=1e-5)
     assert np.abs(weighted - plain).max() > 0.05
+
+
+@pytest.mark.parametrize("kind", [rf.PairRegressor, rf.PairClassifier])
+@pytest.mark.parametrize("true", [1, 3])
+def test_the_planted_rank_is_found(kind, true):
+    rng = np.random.default_rng(true)
+    left, right = rng.standard_normal((60, 7)), rng.standard_normal((50, 6))
+    pairs = np.argwhere(rng.uniform(size=(60, 50)) < 0.6)
+    W = rng.standard_normal((7, true)) @ rng.standard_normal((true, 6))
+    y = np.einsum("pi,ij,pj->p", left[pairs[:, 0]], W, right[pairs[:, 1]]) + 0.5 * rng.standard_normal(
+        len(pairs)
+    )
+    y = y if kind is rf.PairRegressor else y > 0
+    model = kind(left=left, right=right, random_state=0).fit(pairs, y)
+    found = true + (kind is rf.PairRegressor)  # which centres y: the constant c takes one more
+    assert model.rank_ == found == model.factors_[0].shape[1]
+    path = model.rank_path_
+    assert path.ranks[:4] == (1, 2, 3, 4)[: len(path.ranks)]
+    assert len(path.plot().lines) >= 2
+
+
+def test_ridge_regression_of_the_products_of_features():
+    """Of full rank and with one side constant, the sum of squares and the penalty are those of `Ridge`."""
+    rng = np.random.default_rng(0)
+    X, weights = rng.standard_normal((50, 3)), rng.uniform(0.5, 3, 50)
+    y = X @ [1.0, -2.0, 0.5] + rng.standard_normal(50)
+    y -= np.average(y, weights=weights)
+    features = np.column_stack([X, np.ones(50)])
+    both = np.hstack([X, np.zeros((50, 1))])  # the right thing has a feature that says nothing
+    model = rf.PairRegressor(rank=2, n_left=3, regularization=4.0).fit(both, y, sample_weight=weights)
+    expected = Ridge(4.0, fit_intercept=False).fit(features, y, sample_weight=weights).coef_
+    assert_allclose([*model.left_coef_, model.intercept_], expected, atol=1e-6)
+
+
+def test_ctrl_c_while_the_rank_is_chosen_leaves_no_model(monkeypatch):
+    left, right, pairs, y = draw()
+    calls, at = [], rf.Problem.at
+
+    def interrupted_once(problem, x):
+        calls.append(x)
+        if len(calls) == 5:  # within the iterations at rank 1
+            raise KeyboardInterrupt
+        return at(problem, x)
+
+    monkeypatch.setattr(rf.Problem, "at", interrupted_once)
+    model = rf.PairRegressor(left=left, right=right)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(pairs, y)
+    assert len(calls) == 5
+    assert not hasattr(model, "factors_")
+
+
+def test_held_out_pairs_count_by_their_weights():
+    left, right, pairs, y = draw()
+    model = rf.PairRegressor(left=left, right=right, random_state=0, regularization=1.0)
+    plain = clone(model).fit(pairs, y).rank_path_
+    doubled = clone(model).set_params(regularization=2.0).fit(pairs, y, sample_weight=2.0).rank_path_
+    assert_allclose(doubled.errors, 2 * np.array(plain.errors), rtol=1e-3)

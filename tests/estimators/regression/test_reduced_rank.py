@@ -19,7 +19,13 @@ from rankfold.estimators.regression.observations import Observations
 Model = rf.ReducedRankRegression
 
 
-@parametrize_with_checks([Model(), Model(rank=1, ridge=0.5, fit_intercept=False)])
+@parametrize_with_checks(
+    [
+        Model(),
+        Model(rank=1, regularization=0.5, fit_intercept=False),
+        Model(regularization="auto", criterion="bic"),
+    ]
+)
 def test_the_contract(estimator, check):
     check(estimator)
 
@@ -53,7 +59,8 @@ def test_equals_the_closed_form(n, q, k, rank, ridge, seed):
     if n <= q and not ridge:
         ridge = 0.1  # the minimiser is not unique without
     X, Y = draw(n, q, k, seed=seed)
-    model = Model(rank, ridge=ridge).fit(X, Y)
+    rank = min(rank, q, k)
+    model = Model(rank, regularization=ridge).fit(X, Y)
     coef, intercept = dense_closed_form(X, Y, rank, ridge)
     assert_allclose(model.coef_, coef, rtol=0, atol=1e-8 * (1 + abs(coef).max()))
     assert_allclose(model.intercept_, intercept, rtol=0, atol=1e-8 * (1 + abs(intercept).max()))
@@ -61,14 +68,14 @@ def test_equals_the_closed_form(n, q, k, rank, ridge, seed):
     assert model.rank_ == min(rank, q, k, n - 1)
 
 
-@pytest.mark.parametrize("ridge", [0.0, 3.0])
-def test_of_full_rank_it_is_linear_regression(ridge):
+@pytest.mark.parametrize("weight", [0.0, 3.0])
+def test_of_full_rank_it_is_linear_regression(weight):
     X, Y = draw()
-    peer = (Ridge(ridge) if ridge else LinearRegression()).fit(X, Y)
-    model = Model(rank=5, ridge=ridge).fit(X, Y)
+    peer = (Ridge(weight) if weight else LinearRegression()).fit(X, Y)
+    model = Model(rank=5, regularization=weight).fit(X, Y)
     assert_allclose(model.coef_, peer.coef_, atol=1e-10)
     assert_allclose(model.intercept_, peer.intercept_, atol=1e-9)
-    vector = Model(ridge=ridge).fit(X, Y[:, 0])
+    vector = Model(regularization=weight).fit(X, Y[:, 0])
     assert vector.coef_.shape == (6,)
     assert isinstance(vector.intercept_, float)
     assert_allclose(vector.coef_, peer.coef_[0], atol=1e-10)
@@ -78,15 +85,15 @@ def test_of_full_rank_it_is_linear_regression(ridge):
 def test_weights_are_repetitions(missing):
     X, Y = draw(missing=missing)
     weights = np.random.default_rng(1).integers(0, 4, len(X))
-    model = Model(ridge=0.5).fit(X, Y, sample_weight=weights)
-    again = Model(ridge=0.5).fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights, axis=0))
+    model = Model(2, regularization=0.5).fit(X, Y, sample_weight=weights)
+    again = Model(2, regularization=0.5).fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights, axis=0))
     assert_allclose(model.coef_, again.coef_, atol=1e-7)
     assert_allclose(model.intercept_, again.intercept_, atol=1e-6)
 
 
 def test_components_describe_the_fit():
     X, Y = draw(n=200)
-    model = Model(rank=3, ridge=2.0).fit(X, Y)
+    model = Model(rank=3, regularization=2.0).fit(X, Y)
     fit = model.predict(X)
     centred = fit - fit.mean(axis=0)
     values, vectors = np.linalg.eigh(centred.T @ centred / len(X))
@@ -107,7 +114,7 @@ def value(model, X, Y, ridge):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_missing_responses_are_left_out(fit_intercept, geometry):
     X, Y = draw(missing=0.3)
-    model = Model(ridge=0.5, fit_intercept=fit_intercept, geometry=geometry).fit(X, Y)
+    model = Model(2, regularization=0.5, fit_intercept=fit_intercept, geometry=geometry).fit(X, Y)
     assert model.n_iter_ > 0
     assert model.rank_ == 2
     # Stationary in the offsets and along every rank-2 direction: no nearby fit is better.
@@ -128,9 +135,16 @@ def test_missing_responses_are_left_out(fit_intercept, geometry):
 def test_one_missing_response_more_or_less_agrees_with_the_closed_form():
     """A row whose every response is missing says nothing, and the geometry meets the closed form."""
     X, Y = draw()
-    closed = Model(ridge=0.5).fit(X, Y)
-    opened = Model(ridge=0.5).fit(np.vstack([X, X[:1] + 100]), np.vstack([Y, np.full((1, 5), np.nan)]))
-    assert opened.n_iter_ > 0 == closed.n_iter_
+    closed = Model(2, regularization=0.5).fit(X, Y)
+    opened = Model(2, regularization=0.5).fit(
+        np.vstack([X, X[:1] + 100]), np.vstack([Y, np.full((1, 5), np.nan)])
+    )
+    assert opened.n_iter_ > 1 == closed.n_iter_
+    assert closed.converged_
+    assert closed.stop_reason_ == "closed form: every response is known"
+    # Both traces end at the same minimum, per response, and the closed form's starts at the variance.
+    assert_allclose(closed.trace_["value"], [Y.var(axis=0).mean(), value(closed, X, Y, 0.5) / Y.size])
+    assert_allclose(opened.trace_[-1].value, closed.trace_[-1].value)
     assert_allclose(opened.coef_, closed.coef_, atol=1e-7)
     assert_allclose(opened.intercept_, closed.intercept_, atol=1e-6)
 
@@ -154,25 +168,25 @@ def test_the_planted_rank_is_found(true, criterion):
     found = []
     for seed in range(10):
         X, Y = draw(n=120, q=8, k=6, rank=true, noise=0.5, seed=seed)
-        found.append(Model(criterion, random_state=0).fit(X, Y).rank_)
+        found.append(Model(criterion=criterion, random_state=0).fit(X, Y).rank_)
     assert found.count(true) >= (10 if criterion == "bic" else 7)
 
 
 def test_the_planted_rank_is_found_with_missing_responses():
     X, Y = draw(n=120, q=5, k=3, rank=2, noise=0.5, missing=0.1)
-    assert Model("bic").fit(X, Y).rank_ == 2
-    one, two, three = Model("cv", cv=2, random_state=0).fit(X, Y).path_.scores[:, 0]
+    assert Model(criterion="bic").fit(X, Y).rank_ == 2
+    one, two, three = Model(cv=2, random_state=0).fit(X, Y).rank_path_.scores[:, 0]
     assert one > 1.2 * two
     assert three > 0.95 * two
 
 
 def test_the_scores_are_what_they_say():
     X, Y = draw()
-    model = Model("gcv", ridge=2.0).fit(X, Y)
-    path = model.path_
+    model = Model(criterion="gcv", regularization=2.0).fit(X, Y)
+    path = model.rank_path_
     assert path.ranks.tolist() == [1, 2, 3, 4, 5]
     for rank, score in zip(path.ranks, path.scores[:, 0], strict=True):
-        fit = Model(int(rank), ridge=2.0).fit(X, Y)
+        fit = Model(int(rank), regularization=2.0).fit(X, Y)
         d = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)
         freedom = degrees_of_freedom(d, 2.0, 5, rank) + 5
         squares = np.sum((Y - fit.predict(X)) ** 2)
@@ -185,19 +199,20 @@ def test_the_scores_are_what_they_say():
 
 def test_cross_validation_scores_unseen_folds():
     X, Y = draw(n=30)
-    model = Model("cv", cv=3, random_state=7).fit(X, Y)
+    model = Model(cv=3, random_state=7).fit(X, Y)
     squares = sum(
         np.sum((Y[test] - Model(2).fit(X[train], Y[train]).predict(X[test])) ** 2)
         for train, test in KFold(3, shuffle=True, random_state=7).split(X)
     )
-    assert_allclose(model.path_.scores[1, 0], squares / Y.size, rtol=1e-9)
+    assert_allclose(model.rank_path_.scores[1, 0], squares / Y.size, rtol=1e-9)
 
 
-def test_a_ridge_is_chosen_where_it_helps():
+def test_a_penalty_is_chosen_where_it_helps():
     X, Y = draw(n=25, q=20, k=6, noise=3.0)
-    chosen = Model(2, ridge="auto", random_state=0).fit(X, Y)
-    assert chosen.path_.scores.shape == (1, 13)
-    assert 0 < chosen.ridge_ == chosen.path_.best[1]
+    chosen = Model(2, regularization="auto", random_state=0).fit(X, Y)
+    assert chosen.regularization_path_.scores.shape == (1, 13)
+    assert chosen.rank_path_ is None
+    assert 0 < chosen.regularization_ == chosen.regularization_path_.best[1]
     fresh, truth = draw(n=2000, q=20, k=6, noise=0.0)
     assert chosen.score(fresh, truth) > Model(2).fit(X, Y).score(fresh, truth)
 
@@ -221,20 +236,20 @@ def test_in_a_pipeline_with_a_grid_search():
 
 def test_saved_and_loaded(tmp_path):
     X, Y = draw()
-    model = Model("bic", ridge="auto").fit(X, Y)
+    model = Model(criterion="bic", regularization="auto").fit(X, Y)
     rf.save(model, tmp_path / "model")
     again = rf.load(tmp_path / "model")
     assert (again.predict(X) == model.predict(X)).all()
-    assert str(again.path_) == str(model.path_)
+    assert str(again.rank_path_) == str(model.rank_path_) == str(again.regularization_path_)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rank": 0}, "rank must be a positive integer or one of .*'gcv'.*, not 0"),
-        ({"rank": "best"}, "rank must be .* not 'best'"),
-        ({"ridge": -1.0}, "ridge must be a finite number of at least 0, or 'auto', not -1.0"),
-        ({"ridge": "cv"}, "ridge must be"),
+        ({"rank": 6}, "rank must be .* 1 to 5, the lesser of 6 features and 5 responses; got 6"),
+        ({"criterion": "best"}, "criterion must be one of .*'gcv'.*, not 'best'"),
+        ({"regularization": -1.0}, "regularization must be 'auto' or finite and at least 0, not -1.0"),
+        ({"regularization": "cv"}, "regularization must be"),
     ],
 )
 def test_wrong_options_are_named(options, message):
@@ -260,3 +275,27 @@ def test_responses_of_which_only_some_have_names():
     X = np.random.default_rng(0).standard_normal((20, 3))
     model = rf.ReducedRankRegression(rank=1).fit(X, pd.DataFrame(X[:, :2], columns=["a", 1]))
     assert model.target_names_ is None
+
+
+def test_warm_start_goes_on_from_the_last_fit():
+    X, Y = draw(missing=0.3)
+    settings = {"rank": 2, "regularization": 0.5}
+    warm = Model(warm_start=True, **settings).fit(X, Y)
+    cold, coef = warm.n_iter_, warm.coef_
+    assert warm.fit(X, Y).n_iter_ <= 6 < cold
+    assert_allclose(warm.coef_, coef, atol=1e-6)
+    warm.fit(X[:, 1:], Y)  # another number of features: from the beginning
+    assert warm.n_iter_ == Model(**settings).fit(X[:, 1:], Y).n_iter_
+
+
+def test_folds_may_be_given():
+    X, Y = draw(n=30)
+    splits = list(KFold(3, shuffle=True, random_state=7).split(X))
+    by_list, by_number = Model(cv=splits).fit(X, Y), Model(cv=3, random_state=7).fit(X, Y)
+    assert_allclose(by_list.rank_path_.scores, by_number.rank_path_.scores)
+
+
+def test_one_response_leaves_nothing_to_choose():
+    X, Y = draw(n=4, k=1)  # fewer samples than folds
+    model = Model().fit(X, Y)
+    assert (model.rank_, model.rank_path_, model.regularization_path_) == (1, None, None)

@@ -7,19 +7,23 @@ a plain low-rank fit has, a nearly exact copy of a missing entry counts no more 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import nan
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankfold.estimators.rank_errors import RankErrors, choose_rank
 from rankfold.run.display import progress
-from rankfold.selection.rank import RankPath
+from rankfold.run.stopping import Iterations, Stop, StopKind
+from rankfold.run.trace import Trace, TraceRow
 
 Floats = NDArray[np.float64]
 Known = NDArray[np.bool_]
 FLOOR = 1e-6  # of the noise's variance, in units of the column's: columns may be copies of each other
 _INNER = 4  # alternations between L and ψ in each M-step; EM goes on from there
-_HELD_OUT, _PATH_ITERATIONS, _PATIENCE = 0.1, 3, 2
+_HELD_OUT, _PATH_ITERATIONS = 0.1, 3
 _PATH_ROWS = 4000  # that the choice of the rank looks at
 
 
@@ -75,66 +79,49 @@ def _factors_of(S: Floats, psi: Floats, rank: int) -> tuple[Floats, Floats]:
 
 
 def fit(
-    start: FactorModel,
-    Z: Floats,
-    known: Known,
-    rank: int,
-    max_iterations: int,
-    tolerance: float,
-    verbose: int = 0,
-) -> tuple[FactorModel, int, bool]:
-    """Return the model, the number of EM steps taken, and whether filled entries had stopped changing."""
-    model, before = start, None
-    holes = ~known
+    model: FactorModel, Z: Floats, known: Known, rank: int, max_iter: int, tol: float, verbose: int = 0
+) -> tuple[FactorModel, Trace, Stop]:
+    """Return the model after EM, which starts from `model`, and how EM went and ended.
+
+    The trace holds, as the length of a step, the change of the filled entries in root mean square. EM
+    computes neither likelihood nor gradient, so these are not in it.
+    """
+    began, before, stop = perf_counter(), None, None
+    limit, trace, holes = Iterations(max_iter), Trace([TraceRow(0, nan, nan, 0.0)]), ~known
     with progress(verbose, "EM") as tell:
-        for k in range(1, max_iterations + 1):
+        while stop is None:
             model, full = model.improved(Z, known, rank)
             now = full[holes]
-            if before is not None:
-                change = float(np.sqrt(np.mean((now - before) ** 2))) if now.size else 0.0
-                tell(f"step {k}  change of the filled entries {change:.3g}")
-                if change <= tolerance:
-                    return model, k, True
-            before = now
-    return model, max_iterations, False
+            change = nan if before is None else _root_mean_square(now - before)
+            trace = trace.extended(TraceRow(len(trace), nan, nan, perf_counter() - began, step=change))
+            tell(f"step {trace[-1].iteration}  change of the filled entries {change:.3g}")
+            stop, before = _settled(change, tol) or limit(trace), now
+    return model, trace, stop
 
 
-def choose_rank(Z: Floats, known: Known, largest: int, rng: Any, verbose: int = 0) -> RankPath:
-    """Choose the rank by the squared error of a tenth of the entries, held out; each rank starts the next.
+def _settled(change: float, tol: float) -> Stop | None:
+    if not change <= tol:
+        return None
+    return Stop(f"filled entries changed by {change:.3g} <= {tol:.3g}", StopKind.CONVERGED)
 
-    The least rank is taken whose excess over the best error is within one standard error of that excess,
-    which tells ranks apart that the errors' own deviations do not. `fits` are the mean noise variances.
-    """
+
+def _root_mean_square(values: Floats) -> float:
+    return float(np.sqrt(np.mean(values**2))) if values.size else 0.0
+
+
+def rank_errors(Z: Floats, known: Known, largest: int, rng: Any, verbose: int = 0) -> RankErrors:
+    """Choose the rank by the squared error of a tenth of the entries, held out; each rank starts the next."""
     if len(Z) > _PATH_ROWS:
         rows = rng.permutation(len(Z))[:_PATH_ROWS]
         Z, known = Z[rows], known[rows]
     test = known & (rng.uniform(size=Z.shape) < _HELD_OUT)
     train = known & ~test
     model = FactorModel.start(Z.shape[1])
-    tried: list[tuple[int, float, float, float]] = []
-    losses: list[Floats] = []
-    with progress(verbose, "choosing the rank") as tell:
-        for rank in _candidates(largest):
-            for _ in range(_PATH_ITERATIONS):
-                model, _ = model.improved(Z, train, rank)
-            squares = (model.filled(Z, train) - Z)[test] ** 2 if test.any() else np.zeros(1)
-            tried.append((rank, float(squares.mean()), _standard_error(squares), float(model.psi.mean())))
-            losses.append(squares)
-            tell(f"rank {rank}  held-out error {tried[-1][1]:.6g}")
-            best = min(tried, key=lambda row: row[1])
-            if len(tried) - 1 - tried.index(best) >= _PATIENCE:
-                break
-    excess = [squares - losses[tried.index(best)] for squares in losses]
-    k = next(k for k, more in enumerate(excess) if more.mean() <= _standard_error(more))
-    ranks, errors, deviations, fits = zip(*tried, strict=True)
-    return RankPath(ranks, errors, deviations, fits, ranks[k])
 
+    def squares(rank: int) -> Floats:
+        nonlocal model
+        for _ in range(_PATH_ITERATIONS):
+            model, _ = model.improved(Z, train, rank)
+        return np.asarray((model.filled(Z, train) - Z)[test] ** 2) if test.any() else np.zeros(1)
 
-def _standard_error(values: Floats) -> float:
-    return float(values.std() / np.sqrt(values.size))
-
-
-def _candidates(largest: int) -> list[int]:
-    """1, 2, 3, 4, 6, 8, 12, 16, ... and the largest."""
-    doubling = {2**k for k in range(20)} | {3 * 2**k for k in range(20)}
-    return sorted({k for k in doubling if k < largest} | {largest})
+    return choose_rank(largest, squares, verbose)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankfold.estimators.fingerprint import fingerprint
-from rankfold.estimators.fitting import all_or_nothing
-from rankfold.estimators.imputer.factor_model import FactorModel, choose_rank, fit
+from rankfold.estimators.fitting import all_or_nothing, record_run, warn_of_limit
+from rankfold.estimators.imputer.factor_model import FactorModel, fit, rank_errors
 from rankfold.estimators.imputer.tables import as_table, like_table
-from rankfold.selection.rank import RankPath
+from rankfold.estimators.inputs import checked_rank, is_auto
+from rankfold.estimators.rank_errors import RankErrors
 
 MAX_FEATURES = 8192  # the model holds two matrices of features × features
 
@@ -44,9 +43,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Whether columns without any known entry are filled with 0; if not, they are left out.
     add_indicator
         Whether to append, for each column with holes in `fit`, a column that is 1 where it has a hole.
-    max_iterations
+    max_iter
         The most EM steps.
-    tolerance
+    tol
         The fit ends when a step changes the filled entries by no more than this in root mean square, in units
         of their columns' standard deviations.
     warm_start
@@ -64,8 +63,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         L, the columns' noise and the model's mean, all in units of `scale_`, from `mean_` on.
     rank_, rank_path_
         The rank; and the held-out error for every rank tried, or None.
-    n_iter_
-        EM steps taken.
+    n_iter_, converged_, stop_reason_, trace_
+        EM steps taken, and how they went and ended; a step of the trace is as long as the change of the
+        filled entries.
     data_fingerprint_
         A digest of what the model was fitted to; `rankfold.save` keeps it.
 
@@ -79,23 +79,23 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        rank: int | str = "auto",
+        rank: int | Literal["auto"] = "auto",
         *,
         missing_values: Any = np.nan,
         keep_empty_features: bool = False,
         add_indicator: bool = False,
-        max_iterations: int = 50,
-        tolerance: float = 1e-2,
+        max_iter: int = 50,
+        tol: float = 1e-2,
         warm_start: bool = False,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
         self.rank = rank
         self.missing_values = missing_values
         self.keep_empty_features = keep_empty_features
         self.add_indicator = add_indicator
-        self.max_iterations = max_iterations
-        self.tolerance = tolerance
+        self.max_iter = max_iter
+        self.tol = tol
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
@@ -120,16 +120,12 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.scale_ = np.where(constant, 1.0, scale)
         Z = np.where(constant, 0.0, deviations / self.scale_).astype(np.float64)
         self.rank_ = self._rank(Z, known)
-        model, self.n_iter_, converged = fit(
-            self._start(Z.shape[1]), Z, known, self.rank_, self.max_iterations, self.tolerance, self.verbose
+        model, trace, stop = fit(
+            self._start(Z.shape[1]), Z, known, self.rank_, self.max_iter, self.tol, self.verbose
         )
         self.offset_, self.factors_, self.noise_variance_ = model.mean, model.L, model.psi
-        if not converged and self.max_iterations > 1:
-            warnings.warn(
-                f"filled entries still changed after {self.n_iter_} steps: raise max_iterations or tolerance",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        record_run(self, trace, stop)
+        warn_of_limit(trace, stop)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -141,7 +137,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         expected = np.where(self.empty_features_, 0.0, self.mean_ + self.scale_ * model.filled(Z, known))
         full = np.where(known, numbers, expected.astype(numbers.dtype, copy=False))
         extra = ~known[:, self.indicated_features_] if self.add_indicator else None
-        return like_table(X, full, self._kept(), extra, self)
+        return like_table(X, full, self._kept(), extra, self.get_feature_names_out())
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the columns that `transform` returns."""
@@ -184,17 +180,12 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _rank(self, Z: NDArray[np.float64], known: NDArray[np.bool_]) -> int:
         largest = max(1, min(Z.shape[0], Z.shape[1] - 1))
-        self.rank_path_: RankPath | None = None
-        rank: Any = self.rank
-        if rank != "auto":
-            if not (isinstance(rank, (int, np.integer)) and 1 <= rank <= largest):
-                raise ValueError(
-                    f"rank must be 'auto' or an integer from 1 to {largest}, below the number of columns and "
-                    f"no more than that of rows (X has the shape {Z.shape}); got {rank!r}"
-                )
-            return int(rank)
+        self.rank_path_: RankErrors | None = None
+        if not is_auto(self.rank):
+            why = f"below the number of columns and no more than that of rows (X has the shape {Z.shape})"
+            return checked_rank(self.rank, largest, why)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        self.rank_path_ = choose_rank(Z, known, largest, rng, self.verbose)
+        self.rank_path_ = rank_errors(Z, known, largest, rng, self.verbose)
         return self.rank_path_.chosen
 
     def __sklearn_tags__(self) -> Any:

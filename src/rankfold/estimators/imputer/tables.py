@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils._set_output import _get_output_config
 
 from rankfold.estimators.tensors import like_given, without_tensors
 
@@ -23,19 +22,17 @@ def as_table(X: Any) -> tuple[Any, Any]:
 
 
 def like_table(
-    X: Any, full: NDArray[Any], kept: NDArray[np.bool_], extra: NDArray[np.bool_] | None, transformer: Any
+    X: Any, full: NDArray[Any], kept: NDArray[np.bool_], extra: NDArray[np.bool_] | None, names: Any
 ) -> Any:
-    """Return the columns `kept` of `full` and those of `extra` in the form that X has.
+    """Return the columns `kept` of `full` and those of `extra` in the form that X has, with these names.
 
-    Columns of a table without a hole are its own. If `set_output` asks for a form, scikit-learn makes it.
+    Columns of a table without a hole are its own. If `set_output` asks for another form, scikit-learn makes
+    it from this one.
     """
     dense = full[:, kept] if extra is None else np.hstack([full[:, kept], extra.astype(full.dtype)])
-    if _get_output_config("transform", transformer)["dense"] != "default":
-        return dense
     library = _library(X)
     if library is None:
         return like_given(X, dense)
-    names = list(transformer.get_feature_names_out())
     columns = {name: dense[:, k] for k, name in enumerate(names)}
     for name in [name for name, keep in zip(X.columns, kept, strict=True) if keep]:
         column = X[name]

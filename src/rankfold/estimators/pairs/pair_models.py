@@ -2,45 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankfold.costs.losses import Loss
-from rankfold.costs.mapped import Features
-from rankfold.costs.pairs import Pairs, checked_pairs
 from rankfold.costs.regularisers import Frobenius
 from rankfold.estimators.fingerprint import fingerprint
-from rankfold.estimators.fitting import Geometries, all_or_nothing, fit_problem, problem_of, warm_point
+from rankfold.estimators.fitting import Geometries, Minimisation, all_or_nothing, record_run, warm_point
+from rankfold.estimators.inputs import checked_rank, checked_regularization, checked_weights, is_auto
+from rankfold.estimators.pairs.paired_features import PairedFeatures
+from rankfold.estimators.rank_errors import RankErrors, choose_rank
 from rankfold.estimators.tensors import TensorScore, like_given, without_tensors
-from rankfold.run.stopping import RelativeChange
+from rankfold.problem import Problem
+from rankfold.solvers import Method
 
 Floats = NDArray[Any]
+_HELD_OUT = 0.1  # of the pairs, to choose the rank
+_TRIAL_TOL = 1e-6  # `tol` of the fits that are compared to choose the rank
 
 
 class _PairModel(BaseEstimator):
     """What the regressor and the classifier share: ŷ = xᵀWz + xᵀa + zᵀb + c."""
 
+    _loss: str
     factors_: tuple[Floats, Floats]
 
     def __init__(
         self,
-        rank: int = 5,
+        rank: int | Literal["auto"] = "auto",
         *,
         n_left: int | None = None,
         left: Any = None,
         right: Any = None,
-        regularization: float = 1e-4,
+        regularization: float = 0.1,
         geometry: str | Geometries = "auto",
-        solver: Any = "auto",
-        max_iterations: int = 500,
-        tolerance: float = 1e-13,
+        solver: str | Method[Any] = "auto",
+        max_iter: int = 500,
+        tol: float = 1e-13,
         warm_start: bool = False,
+        random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
         self.rank = rank
@@ -50,74 +57,73 @@ class _PairModel(BaseEstimator):
         self.regularization = regularization
         self.geometry = geometry
         self.solver = solver
-        self.max_iterations = max_iterations
-        self.tolerance = tolerance
+        self.max_iter = max_iter
+        self.tol = tol
         self.warm_start = warm_start
+        self.random_state = random_state
         self.verbose = verbose
 
-    def _fit(self, X: Any, y: Floats, centre: float, loss: str | Loss, sample_weight: Any) -> None:
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        sides, where = self._sides(X)
+    def _fit(self, X: Any, y: Floats, weights: Floats, centre: float) -> None:
         used = np.flatnonzero(weights)
-        if where is None:
-            sides = [side.take(used) for side in sides]
-        else:
-            where = where[used]
-        # Weights with mean 1, so that λ means the same whatever their unit.
-        weights = weights[used] * (used.size / weights.sum())
-        cost = Pairs(sides[0].matrix, sides[1].matrix, y[used] - centre, loss, where, weights)
-        rank = min(self._rank(), *cost.shape)
-        problem = problem_of(cost + Frobenius(self.regularization), rank, self.geometry)
-        result = fit_problem(
-            problem,
-            solver=self.solver,
-            x0=warm_point(problem, *self.factors_) if self.warm_start and hasattr(self, "factors_") else None,
-            max_iterations=self.max_iterations,
-            tolerance=0.0,
-            stop=RelativeChange(self.tolerance, window=5),
-            verbose=self.verbose,
-        )
-        L, R = result.factors
-        self.factors_, self.n_iter_ = (L, R), max(result.iterations, 1)
-        self.left_coef_, self.right_coef_ = L[:-1] @ R[-1], R[:-1] @ L[-1]
-        self.intercept_, self.centre_ = float(L[-1] @ R[-1]) + centre, centre
-        tables = () if where is None else (side.matrix for side in sides)
+        data, outcomes, some = self._features(X).take(used), y[used] - centre, weights[used]
+        self.rank_ = self._choose_rank(data, outcomes, some)
+        cost = data.cost(outcomes, self._loss, some)
+        minimisation = Minimisation.of(self)
+        problem = self._penalised(minimisation, cost, outcomes.size, self.rank_)
+        warm = self.warm_start and hasattr(self, "factors_")
+        result = minimisation.run(problem, warm_point(problem, *self.factors_) if warm else None)
+        self.factors_ = result.factors
+        record_run(self, result.trace, result.stop)
+        terms = cost.linear_terms(*self.factors_)
+        self.left_coef_, self.right_coef_, self.intercept_ = terms.a, terms.b, terms.c + centre
+        self.centre_ = centre
+        tables = () if data.pairs is None else (data.left.matrix, data.right.matrix)
         self.data_fingerprint_ = fingerprint(X, y, weights, *tables)
+
+    def _penalised(self, minimisation: Minimisation, cost: Any, pairs: int, rank: int) -> Problem:
+        # The cost is a mean over the pairs, λ stands beside their sum.
+        weight = checked_regularization(self.regularization)
+        return minimisation.problem(cost + Frobenius(weight / pairs), rank)
+
+    def _choose_rank(self, data: PairedFeatures, y: Floats, weights: Floats) -> int:
+        largest = min(data.shape)
+        self.rank_path_: RankErrors | None = None
+        if not is_auto(self.rank):
+            more = "one more than the features of each side"
+            return checked_rank(
+                self.rank, largest, f"the lesser of {data.shape[0]} and {data.shape[1]}, {more}"
+            )
+        if y.size < 2:
+            raise ValueError(f"rank='auto' holds out a pair, and there is {y.size} sample: give a rank")
+        order = check_random_state(self.random_state).permutation(y.size)
+        held_out = max(1, round(_HELD_OUT * y.size))
+        test, train = order[:held_out], np.sort(order[held_out:])
+        seen, unseen, minimisation = data.take(train), data.take(test), Minimisation.of(self)
+        cost, loss = seen.cost(y[train], self._loss, weights[train]), Loss.named(self._loss)
+
+        def losses(rank: int) -> Floats:
+            problem = self._penalised(minimisation, cost, train.size, rank)
+            result = minimisation.try_out(problem, tol=max(self.tol, _TRIAL_TOL))
+            scores = unseen.scores(*result.factors)
+            return np.asarray(weights[test] * loss(scores, y[test])[0])
+
+        self.rank_path_ = choose_rank(largest, losses, self.verbose)
+        return self.rank_path_.chosen
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
         X = validate_data(self, *without_tensors(X), reset=False, dtype=self._dtype())
-        sides, where = self._sides(X)
-        A, B = (side.times(factor) for side, factor in zip(sides, self.factors_, strict=True))
-        if where is not None:
-            A, B = A[where[:, 0]], B[where[:, 1]]
-        return np.asarray(np.einsum("pk,pk->p", A, B) + self.centre_)
-
-    def _rank(self) -> int:
-        rank: Any = self.rank
-        if not (isinstance(rank, (int, np.integer)) and rank >= 1):
-            raise ValueError(f"rank must be a positive integer, not {rank!r}")
-        return int(rank)
+        return self._features(X).scores(*self.factors_) + self.centre_
 
     def _dtype(self) -> Any:
         return np.float64 if self.left is None else "numeric"
 
-    def _sides(self, X: Floats) -> tuple[list[Features], Any]:
-        """The features of both sides with a constant, and the pairs; None if each row is a pair."""
+    def _features(self, X: Floats) -> PairedFeatures:
         if (self.left is None) != (self.right is None):
             raise ValueError("give both tables, left and right, or neither")
-        if self.left is not None:
-            left, right = without_tensors(self.left, self.right)
-            tables = [Features.checked("left", left), Features.checked("right", right)]
-            n1, n2 = (table.matrix.shape[0] for table in tables)
-            where = checked_pairs(X, len(X), n1, n2, names=("X", "left", "right"))
-            return [table.with_constant() for table in tables], where
-        n_left = (X.shape[1] + 1) // 2 if self.n_left is None else self.n_left
-        if not 0 < n_left <= X.shape[1]:
-            raise ValueError(f"n_left must be from 1 to {X.shape[1]}, the number of columns; got {n_left!r}")
-        ones = np.ones((len(X), 1))
-        parts = [np.hstack([part, ones]) for part in (X[:, :n_left], X[:, n_left:])]
-        return [Features(part, part.shape[1]) for part in parts], None
+        if self.left is None:
+            return PairedFeatures.of_columns(X, self.n_left)
+        return PairedFeatures.of_tables(X, *without_tensors(self.left, self.right))
 
 
 class PairRegressor(TensorScore, RegressorMixin, _PairModel):
@@ -130,19 +136,26 @@ class PairRegressor(TensorScore, RegressorMixin, _PairModel):
     Parameters
     ----------
     rank
-        The largest rank of the matrix [[W, a], [bᵀ, c]] of all coefficients.
+        The rank of the matrix [[W, a], [bᵀ, c]] of all coefficients; "auto" chooses it by a tenth of the
+        pairs, held out.
     n_left
         How many columns of X belong to the left thing; by default half of them, the middle one included.
     left, right
         Features of things, arrays or SciPy sparse matrices; then X holds pairs of row numbers.
     regularization
-        λ >= 0: the mean loss is minimised with λ times the sum of all squared coefficients added.
-    geometry, solver, max_iterations, verbose
+        λ >= 0, the weight of the sum of all squared coefficients beside the sum of the losses.
+    geometry, solver
         Where and how to minimise, see `rankfold.minimize`.
-    tolerance
+    max_iter
+        The most iterations; a `ConvergenceWarning` tells that they did not suffice.
+    tol
         The fit ends when five iterations change what is minimised by no more than this part of it.
     warm_start
         Whether `fit` starts from the coefficients that the last `fit` found, if there are as many.
+    random_state
+        Of the choice of the pairs that are held out.
+    verbose
+        0: silent; 1: a live line, on a terminal; 2: a line per iteration, and per rank tried.
 
     Attributes
     ----------
@@ -150,8 +163,10 @@ class PairRegressor(TensorScore, RegressorMixin, _PairModel):
         (L, R) with [[W, a], [bᵀ, c]] = L Rᵀ.
     left_coef_, right_coef_, intercept_
         a, b and c.
-    n_iter_
-        Iterations of the solver.
+    rank_, rank_path_
+        The rank, and the held-out error for every rank tried, or None.
+    n_iter_, converged_, stop_reason_, trace_
+        Iterations of the solver, and how they went and ended; the trace's values are per pair.
     data_fingerprint_
         A digest of what the model was fitted to; `rankfold.save` keeps it.
 
@@ -167,14 +182,16 @@ class PairRegressor(TensorScore, RegressorMixin, _PairModel):
     True
     """
 
+    _loss = "square"
+
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to the outcomes y of the pairs X."""
         X, y, sample_weight = without_tensors(X, y, sample_weight)
         X, y = validate_data(self, X, y, dtype=self._dtype(), y_numeric=True)
         y = y.astype(np.float64, copy=False)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        self._fit(X, y, float(np.average(y, weights=weights)), "square", weights)
+        weights = checked_weights(sample_weight, len(X))
+        self._fit(X, y, weights, centre=float(np.average(y, weights=weights)))
         return self
 
     def predict(self, X: Any) -> Any:
@@ -192,15 +209,17 @@ class PairClassifier(TensorScore, ClassifierMixin, _PairModel):
     ----------
     rank, n_left, left, right
         As for `PairRegressor`.
-    regularization, geometry, solver, max_iterations, tolerance, warm_start, verbose
+    regularization, geometry, solver, max_iter, tol, warm_start, random_state, verbose
         As for `PairRegressor`.
 
     Attributes
     ----------
     classes_
         The two labels; a score above 0 means the second.
-    factors_, left_coef_, right_coef_, intercept_, n_iter_, data_fingerprint_
+    factors_, left_coef_, right_coef_, intercept_, rank_, rank_path_, data_fingerprint_
         As of `PairRegressor`; the model is one of the log-odds of the second class.
+    n_iter_, converged_, stop_reason_, trace_
+        As of `PairRegressor`.
 
     Examples
     --------
@@ -212,6 +231,8 @@ class PairClassifier(TensorScore, ClassifierMixin, _PairModel):
     >>> bool(model.score(X, y) > 0.9), model.predict_proba(X[:2]).shape
     (True, (2, 2))
     """
+
+    _loss = "logistic"
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
@@ -225,7 +246,7 @@ class PairClassifier(TensorScore, ClassifierMixin, _PairModel):
             raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
         if self.classes_.size < 2:
             raise ValueError(f"y must hold two classes; it has one class only: {self.classes_[0]}")
-        self._fit(X, codes.astype(np.float64), 0.0, "logistic", sample_weight)
+        self._fit(X, codes.astype(np.float64), checked_weights(sample_weight, len(X)), centre=0.0)
         return self
 
     def decision_function(self, X: Any) -> Any:

@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import nan
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankfold.costs.base import Cost
 from rankfold.costs.completion import Completion
 from rankfold.costs.mapped import Features, Mapped
 from rankfold.costs.offsets import WithOffsets
 from rankfold.costs.regression import Regression
 from rankfold.costs.regularisers import Frobenius
-from rankfold.estimators.fitting import fit_problem, problem_of
-from rankfold.run.stopping import RelativeChange
+from rankfold.estimators.fitting import Minimisation, warm_point
+from rankfold.problem import Problem
+from rankfold.run.result import Result
+from rankfold.run.stopping import Stop, StopKind
+from rankfold.run.trace import Trace, TraceRow
 
 Floats = NDArray[Any]
+Factors = tuple[Floats, Floats]
 # WithOffsets has offsets of rows, columns and all entries; ridges like these leave those of the columns only.
 _NONE, _FREE = 1e12, 1e-12
 
 
 class Fit(NamedTuple):
-    """ŷ = L Rᵀ x + intercept, up to transposes: the coefficients are L Rᵀ, features by responses."""
+    """ŷ = R Lᵀx + intercept: the coefficients are L Rᵀ, features by responses. A closed form has no run."""
 
     L: Floats
     R: Floats
     intercept: Floats
-    iterations: int
+    run: Result | None
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,11 @@ class Observations:
     Y: Floats
     weights: Floats
     fit_intercept: bool
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of the coefficients."""
+        return self.X.shape[1], self.Y.shape[1]
 
     def take(self, rows: NDArray[Any]) -> Observations:
         """Some of the observations."""
@@ -85,46 +96,93 @@ class Observations:
         errors = self.Y - (self.X @ fit.L) @ fit.R.T - fit.intercept
         return float(self.weights @ np.nan_to_num(errors) ** 2 @ np.ones(self.Y.shape[1]))
 
+    def run_of(self, fit: Fit, regularization: float) -> tuple[Trace, Stop]:
+        """How a fit went; a closed form is one step from B = 0 to the minimum. Values are per response."""
+        if fit.run is not None:
+            return fit.run.trace, fit.run.stop
+        at_zero = float(self.variances @ (self.weights @ self.known))
+        penalty = regularization * float(np.vdot(fit.L.T @ fit.L, fit.R.T @ fit.R))
+        values = at_zero / self.Y.size, (self.squares(fit) + penalty) / self.Y.size
+        trace = Trace([TraceRow(k, value, nan, nan) for k, value in enumerate(values)])
+        return trace, Stop("closed form: every response is known", StopKind.CONVERGED)
 
-def fits(data: Observations, ranks: Any, ridge: float, options: dict[str, Any]) -> Iterator[Fit]:
-    """The best fit of each rank."""
-    X, x_mean, y_mean = data.centred_X, data.x_mean, data.y_mean
-    roots = np.sqrt(data.weights)[:, None]
-    closed = Regression(X, roots * np.nan_to_num(data.Y - y_mean))  # with missing ones: a good start point
+
+def fits(
+    data: Observations, ranks: Iterable[int], regularization: float, minimisation: Minimisation
+) -> Iterator[Fit]:
+    """Return a fit of each rank, to compare them."""
     if data.known.all():
-        C, V = closed.path(ridge / data.Y.size)
-        for rank in ranks:
-            L, R = C[:, :rank], V[:, :rank]
-            yield Fit(L, R, y_mean - R @ (x_mean @ L), 0)
+        yield from _closed_forms(data, ranks, regularization)
         return
-    core, cost = _with_missing(data, y_mean, ridge)
+    masked = _WithMissing.of(data, regularization)
     for rank in ranks:
-        yield _minimised(core, cost, closed.closed_form(rank, ridge / data.Y.size), data, options)
+        problem = minimisation.problem(masked.cost, rank)
+        yield masked.fit(problem, minimisation.try_out(problem, masked.start(problem)))
 
 
-def _with_missing(data: Observations, y_mean: Floats, ridge: float) -> tuple[Any, Any]:
-    """The cost of the predictions, offsets eliminated, and that of the coefficients."""
-    known = data.known & (data.weights > 0)[:, None]
-    used = np.flatnonzero(known.any(axis=1))
-    known = known[used]
-    rows, cols = np.nonzero(known)
-    values = (data.Y[used] - y_mean)[known]
-    core: Any = Completion(rows, cols, values, known.shape, weights=data.weights[used][rows])
-    if data.fit_intercept:
-        core = WithOffsets(core, mean=_NONE, rows=_NONE, cols=_FREE)
-    # √w is in the weights here, not in the rows: the offsets of weighted rows would not be constants.
-    predictors = Features((data.X - data.x_mean)[used], data.X.shape[1])
-    return core, Mapped(core, predictors, Features(None, known.shape[1])) + Frobenius(ridge / values.size)
+def best_fit(
+    data: Observations, rank: int, regularization: float, minimisation: Minimisation, warm: Factors | None
+) -> Fit:
+    """Return the fit of one rank; `warm` is (L, R) of an earlier one, from which iterations start."""
+    if data.known.all():
+        return next(_closed_forms(data, [rank], regularization))
+    masked = _WithMissing.of(data, regularization)
+    problem = minimisation.problem(masked.cost, rank)
+    x0 = None if warm is None else warm_point(problem, *warm)
+    return masked.fit(problem, minimisation.run(problem, masked.start(problem) if x0 is None else x0))
 
 
-def _minimised(core: Any, cost: Any, start: Any, data: Observations, options: dict[str, Any]) -> Fit:
-    options = dict(options)
-    problem = problem_of(cost, start[1].size, options.pop("geometry"))
-    settled = RelativeChange(options.pop("tolerance"), window=5)
-    x0 = problem.geometry.from_svd(*start)
-    result = fit_problem(problem, x0=x0, tolerance=0.0, stop=settled, **options)
-    L, R = result.factors
-    offsets = np.zeros(data.Y.shape[1])
-    if data.fit_intercept:
-        offsets = core.offsets(cost.terms[0][1].X.times(L), R).cols
-    return Fit(L, R, data.y_mean + offsets - R @ (data.x_mean @ L), result.iterations)
+def _filled(data: Observations) -> Regression:
+    """The cost of the coefficients, missing responses replaced by means."""
+    return Regression(data.centred_X, np.sqrt(data.weights)[:, None] * np.nan_to_num(data.Y - data.y_mean))
+
+
+def _closed_forms(data: Observations, ranks: Iterable[int], regularization: float) -> Iterator[Fit]:
+    C, V = _filled(data).path(regularization / data.Y.size)
+    for rank in ranks:
+        L, R = C[:, :rank], V[:, :rank]
+        yield Fit(L, R, data.y_mean - R @ (data.x_mean @ L), None)
+
+
+@dataclass(frozen=True, eq=False)
+class _WithMissing:
+    """The cost of the coefficients where responses are missing; `core` is that of the predictions.
+
+    `filled` is the cost with means in place of the missing responses.
+    """
+
+    data: Observations
+    regularization: float
+    filled: Regression
+    core: Any
+    predictors: Features
+    cost: Cost
+
+    @staticmethod
+    def of(data: Observations, regularization: float) -> _WithMissing:
+        known = data.known & (data.weights > 0)[:, None]
+        used = np.flatnonzero(known.any(axis=1))
+        known = known[used]
+        rows, cols = np.nonzero(known)
+        values = (data.Y[used] - data.y_mean)[known]
+        core: Any = Completion(rows, cols, values, known.shape, weights=data.weights[used][rows])
+        if data.fit_intercept:
+            core = WithOffsets(core, mean=_NONE, rows=_NONE, cols=_FREE)
+        # √w is in the weights here, not in the rows: the offsets of weighted rows would not be constants.
+        predictors = Features((data.X - data.x_mean)[used], data.X.shape[1])
+        plain = Mapped(core, predictors, Features(None, known.shape[1]))
+        cost = plain + Frobenius(regularization / values.size)
+        return _WithMissing(data, regularization, _filled(data), core, predictors, cost)
+
+    def start(self, problem: Problem) -> Any:
+        """The closed form with means in place of the missing responses."""
+        weight = self.regularization / self.data.Y.size
+        return problem.geometry.from_svd(*self.filled.closed_form(problem.geometry.rank, weight))
+
+    def fit(self, problem: Problem, run: Result) -> Fit:
+        """The coefficients and the intercept that a run found."""
+        L, R = problem.geometry.factors(run.x)
+        offsets = np.zeros(len(R))
+        if self.data.fit_intercept:
+            offsets = self.core.offsets(self.predictors.times(L), R).cols
+        return Fit(L, R, self.data.y_mean + offsets - R @ (self.data.x_mean @ L), run)

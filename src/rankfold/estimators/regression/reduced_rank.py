@@ -2,61 +2,64 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.model_selection import KFold
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    _get_feature_names,
-    check_array,
-    check_consistent_length,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from rankfold.estimators.fingerprint import fingerprint
-from rankfold.estimators.fitting import Geometries, all_or_nothing
-from rankfold.estimators.regression.criteria import CRITERIA, SelectionPath, degrees_of_freedom, information
-from rankfold.estimators.regression.observations import Fit, Observations, fits
+from rankfold.estimators.fitting import Geometries, Minimisation, all_or_nothing, record_run
+from rankfold.estimators.inputs import checked_rank, checked_regularization, checked_weights, is_auto
+from rankfold.estimators.regression.choosing import Candidates
+from rankfold.estimators.regression.criteria import CRITERIA, SelectionPath
+from rankfold.estimators.regression.observations import Factors, Fit, Observations, best_fit
 from rankfold.estimators.tensors import TensorScore, like_given, without_tensors
+from rankfold.solvers import Method
 
 Floats = NDArray[Any]
 # In units of the mean squared singular value of the predictors.
-RIDGES = np.logspace(-3, 3, 13)
-_NUMBER = int, float, np.number
+REGULARIZATIONS = np.logspace(-3, 3, 13)
 
 
 class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """Linear regression of several responses with a coefficient matrix of low rank, and ridge.
+    """Linear regression of several responses with a coefficient matrix of low rank, and a ridge penalty.
 
-    Minimises Σ w_i (y_ij - b_j - x_i·B_j)² over the known responses, plus ridge ‖B‖², over all B of at most
-    the given rank. Where all responses are known, that is a closed form (singular value decompositions);
-    with missing ones it is minimised over the matrices of that rank, offsets b eliminated.
+    Minimises Σ w_i (y_ij - b_j - x_i·B_j)² over the known responses, plus λ‖B‖², over all B of at most the
+    given rank. Where all responses are known, that is a closed form (singular value decompositions); with
+    missing ones it is minimised over the matrices of that rank, offsets b eliminated.
 
-    Scale the predictors first (`StandardScaler`) if a ridge is to treat them alike.
+    Scale the predictors first (`StandardScaler`) if the penalty is to treat them alike.
 
     Parameters
     ----------
     rank
-        The largest rank of the coefficients, or the criterion that chooses it: "cv" (cross-validated squared
-        error), "aic", "bic" or "gcv" (generalised cross-validation).
-    ridge
-        The penalty of the squared coefficients, as `alpha` of scikit-learn's `Ridge`; or "auto": chosen
-        from a grid by the criterion that `rank` names, by cross-validation if `rank` is a number.
+        The rank of the coefficients; "auto" chooses it by held-out responses, or what `criterion` says.
+    regularization
+        λ >= 0, the weight of the squared coefficients beside the sum of the squared errors, as `alpha` of
+        scikit-learn's `Ridge`; "auto" chooses it from a grid, by what `criterion` says.
+    criterion
+        What "auto" goes by: "cv" (cross-validated squared error), or the criteria "aic", "bic" and "gcv"
+        (generalised cross-validation) of a fit to all the data.
     fit_intercept
         Whether to fit b. If not, data are expected to be centred.
     cv
         Number of folds for "cv", or a splitter such as `RepeatedKFold`.
-    geometry, solver, max_iterations, verbose
+    geometry, solver
         For missing responses only: where and how to minimise, see `rankfold.minimize`.
-    tolerance
-        With missing responses, the fit ends when five iterations change the squared error by no more than
+    max_iter
+        With missing responses, the most iterations; a `ConvergenceWarning` tells that they did not suffice.
+    tol
+        With missing responses, the fit ends when five iterations change what is minimised by no more than
         this part of it.
+    warm_start
+        With missing responses, whether `fit` starts from the coefficients that the last `fit` found, if there
+        are as many.
     random_state
         Shuffles the folds.
+    verbose
+        0: silent; 1: a live line, on a terminal; 2: a line per fold and per iteration.
 
     Attributes
     ----------
@@ -64,18 +67,20 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         (n_targets, n_features), or (n_features,) if y is a vector.
     intercept_
         (n_targets,), or a number.
-    rank_, ridge_
-        The rank of the coefficients, at most that asked for, and the ridge.
+    rank_, regularization_
+        The rank of the coefficients, at most that asked for, and the weight λ of the penalty.
     components_
         (rank_, n_targets): orthonormal directions of the fitted responses, largest variance first.
     x_rotations_
         (n_features, rank_): `(X - mean) @ x_rotations_` are the coordinates of the fit along the components.
     explained_variance_, explained_variance_ratio_
         The variance of each of these coordinates, and its part of the responses' whole variance.
-    path_
-        The criterion for every rank and ridge tried (a table if printed; `path_.plot()`), or None.
-    n_iter_
-        Iterations of the solver; 0 for the closed form.
+    rank_path_, regularization_path_
+        The criterion for every rank and λ tried (a table if printed; `rank_path_.plot()`); None where there
+        was nothing to choose, one and the same where both were chosen.
+    n_iter_, converged_, stop_reason_, trace_
+        Iterations of the solver, and how they went and ended. The closed form is one step, without a
+        gradient and a time; values are per response.
     target_names_
         The names of y's columns where y is a table, else None.
     data_fingerprint_
@@ -87,33 +92,37 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
     >>> rng = np.random.default_rng(0)
     >>> X, noise = rng.standard_normal((100, 6)), rng.standard_normal((100, 5))
     >>> Y = X @ rng.standard_normal((6, 2)) @ rng.standard_normal((2, 5)) + 0.1 * noise
-    >>> model = rf.ReducedRankRegression(rank="bic").fit(X, Y)
+    >>> model = rf.ReducedRankRegression(criterion="bic").fit(X, Y)
     >>> model.rank_, model.coef_.shape, bool(model.score(X, Y) > 0.99)
     (2, (5, 6), True)
     """
 
     def __init__(
         self,
-        rank: int | str = 2,
+        rank: int | Literal["auto"] = "auto",
         *,
-        ridge: float | str = 0.0,
+        regularization: float | Literal["auto"] = 0.0,
+        criterion: Literal["cv", "aic", "bic", "gcv"] = "cv",
         fit_intercept: bool = True,
         cv: Any = 5,
         geometry: str | Geometries = "auto",
-        solver: Any = "auto",
-        max_iterations: int = 500,
-        tolerance: float = 1e-13,
-        random_state: Any = None,
+        solver: str | Method[Any] = "auto",
+        max_iter: int = 500,
+        tol: float = 1e-13,
+        warm_start: bool = False,
+        random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
         self.rank = rank
-        self.ridge = ridge
+        self.regularization = regularization
+        self.criterion = criterion
         self.fit_intercept = fit_intercept
         self.cv = cv
         self.geometry = geometry
         self.solver = solver
-        self.max_iterations = max_iterations
-        self.tolerance = tolerance
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
 
@@ -137,12 +146,10 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
             raise ValueError("this estimator requires y to be passed, but the target y is None")
         y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y")
         data = self._observations(X, y, sample_weight)
-        choices = self._choices(data)
-        self.path_ = None if choices is None else self._select(data, *choices)
-        rank, ridge = (self.rank, self.ridge) if self.path_ is None else self.path_.best
-        limit = min(data.X.shape[1], data.Y.shape[1])
-        fit = next(fits(data, [min(int(rank), limit)], float(ridge), self._minimize_options()))
-        self.ridge_, self.n_iter_ = float(ridge), fit.iterations
+        minimisation = Minimisation.of(self)
+        rank, self.regularization_ = self._chosen(data, minimisation)
+        fit = best_fit(data, rank, self.regularization_, minimisation, self._warm())
+        record_run(self, *data.run_of(fit, self.regularization_))
         self.data_fingerprint_ = fingerprint(X, y, data.weights)
         self._present(data, fit, vector=y.ndim == 1)
         return self
@@ -156,7 +163,7 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
     def _observations(self, X: Floats, y: Floats, sample_weight: ArrayLike | None) -> Observations:
         Y = y[:, None] if y.ndim == 1 else y
         check_consistent_length(X, Y)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = checked_weights(sample_weight, len(X))
         data = Observations(X, Y, weights, self.fit_intercept)
         unknown = ~(data.known & (weights > 0)[:, None]).any(axis=0)
         if unknown.any():
@@ -164,45 +171,36 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
             raise ValueError(f"y[:, {at}] has no known value (of positive weight): leave this response out")
         return data
 
-    def _minimize_options(self) -> dict[str, Any]:
-        names = "geometry", "solver", "max_iterations", "tolerance", "verbose"
-        return {name: getattr(self, name) for name in names}
-
-    def _choices(self, data: Observations) -> tuple[str, NDArray[np.int64], Floats] | None:
-        """The criterion, and the ranks and ridges among which it chooses; None if both are given."""
-        rank, ridge = _checked(self.rank, self.ridge)
-        by_name, free = isinstance(rank, str), isinstance(ridge, str)
-        if not by_name and not free:
+    def _warm(self) -> Factors | None:
+        """The factors of the last fit, if the next one is to start from them."""
+        if not (self.warm_start and hasattr(self, "coef_") and self.rank_):
             return None
-        limit = min(data.X.shape[1], data.Y.shape[1])
-        ranks = np.arange(1, limit + 1) if by_name else np.array([min(rank, limit)])
-        ridges = data.scale * RIDGES if free else np.array([ridge], dtype=np.float64)
-        return (rank if by_name else "cv"), ranks, ridges
+        return self.x_rotations_, self.components_.T
 
-    def _select(
-        self, data: Observations, criterion: str, ranks: NDArray[np.int64], ridges: Floats
-    ) -> SelectionPath:
-        options = self._minimize_options()
-        scores = np.zeros((ranks.size, ridges.size))
-        if criterion == "cv":
-            folds = self.cv
-            if isinstance(folds, (int, np.integer)):
-                folds = KFold(int(folds), shuffle=True, random_state=self.random_state)
-            held_out = 0.0
-            for train, test in folds.split(data.X, data.Y):
-                part, rest = data.take(train), data.take(test)
-                for j, ridge in enumerate(ridges):
-                    scores[:, j] += [rest.squares(fit) for fit in fits(part, ranks, ridge, options)]
-                held_out += float(rest.weights @ rest.known.sum(axis=1))
-            return SelectionPath(criterion, ranks, ridges, scores / held_out)
-        targets = data.Y.shape[1]
-        d = np.linalg.svd(data.centred_X, compute_uv=False)
-        size = int(np.count_nonzero(data.known[data.weights > 0]))
-        for j, ridge in enumerate(ridges):
-            for i, fit in enumerate(fits(data, ranks, ridge, options)):
-                freedom = degrees_of_freedom(d, ridge, targets, int(ranks[i])) + targets * self.fit_intercept
-                scores[i, j] = information(criterion, data.squares(fit), size, freedom)
-        return SelectionPath(criterion, ranks, ridges, scores)
+    def _chosen(self, data: Observations, minimisation: Minimisation) -> tuple[int, float]:
+        """The rank and the regularization, chosen where they are to be."""
+        (q, k), by_rank, by_weight = data.shape, is_auto(self.rank), is_auto(self.regularization)
+        why = f"the lesser of {q} features and {k} responses"
+        ranks = (
+            np.arange(1, min(q, k) + 1) if by_rank else np.array([checked_rank(self.rank, min(q, k), why)])
+        )
+        weights = data.scale * REGULARIZATIONS
+        if not by_weight:
+            weights = np.array([checked_regularization(self.regularization, "'auto' or ")])
+        if self.criterion not in CRITERIA:
+            raise ValueError(f"criterion must be one of {CRITERIA}, not {self.criterion!r}")
+        self.rank_path_: SelectionPath | None = None
+        self.regularization_path_: SelectionPath | None = None
+        if ranks.size == weights.size == 1:
+            return int(ranks[0]), float(weights[0])
+        candidates = Candidates(ranks, weights, minimisation)
+        if self.criterion == "cv":
+            path = candidates.cross_validated(data, self.cv, self.random_state)
+        else:
+            path = candidates.by_criterion(data, self.criterion)
+        self.rank_path_ = path if by_rank else None
+        self.regularization_path_ = path if by_weight else None
+        return path.best
 
     def _present(self, data: Observations, fit: Fit, vector: bool) -> None:
         B = fit.L @ fit.R.T
@@ -217,19 +215,10 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         self.explained_variance_ratio_ = self.explained_variance_ / (data.variances.sum() or 1.0)
 
 
-def _checked(rank: Any, ridge: Any) -> tuple[Any, Any]:
-    if not (rank in CRITERIA if isinstance(rank, str) else isinstance(rank, (int, np.integer)) and rank >= 1):
-        raise ValueError(f"rank must be a positive integer or one of {CRITERIA}, not {rank!r}")
-    if not (
-        ridge == "auto" if isinstance(ridge, str) else isinstance(ridge, _NUMBER) and 0 <= ridge < np.inf
-    ):
-        raise ValueError(f"ridge must be a finite number of at least 0, or 'auto', not {ridge!r}")
-    return rank, ridge
-
-
-def _names(Y: Any) -> Any:
+def _names(Y: Any) -> NDArray[Any] | None:
     """The names of a table's columns, if all of them are strings."""
-    try:
-        return _get_feature_names(Y)
-    except TypeError:  # some are
-        return None
+    for attribute in ("columns", "column_names"):  # of pandas and polars, and of pyarrow
+        names = list(getattr(Y, attribute, ()))
+        if names and all(isinstance(name, str) for name in names):
+            return np.array(names, dtype=object)
+    return None

@@ -1,0 +1,69 @@
+"""The features of pairs: two tables and pairs of their rows, or two tables row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold.costs.losses import Loss
+from rankfold.costs.mapped import Features
+from rankfold.costs.pairs import Pairs, checked_pairs
+
+Floats = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class PairedFeatures:
+    """Pair p is row `pairs[p, 0]` of `left` and `pairs[p, 1]` of `right`; without `pairs`, row p of both."""
+
+    left: Features
+    right: Features
+    pairs: NDArray[Any] | None
+
+    @staticmethod
+    def of_columns(X: Floats, n_left: int | None) -> PairedFeatures:
+        """Return pairs whose features stand side by side in X, half of them on each side by default."""
+        columns = X.shape[1]
+        if columns < 2:
+            raise ValueError(f"X has n_features = {columns}: a pair has features of both its sides")
+        n_left = (columns + 1) // 2 if n_left is None else n_left
+        if not 0 < n_left < columns:
+            raise ValueError(
+                f"n_left must be from 1 to {columns - 1}, below the number of columns; got {n_left!r}"
+            )
+        return PairedFeatures(
+            Features(X[:, :n_left], n_left), Features(X[:, n_left:], columns - n_left), None
+        )
+
+    @staticmethod
+    def of_tables(X: NDArray[Any], left: Any, right: Any) -> PairedFeatures:
+        """Return pairs of rows of two tables, whose numbers are in X."""
+        tables = Features.checked("left", left), Features.checked("right", right)
+        n_left, n_right = (table.matrix.shape[0] for table in tables)
+        pairs = checked_pairs(X, len(X), n_left, n_right, names=("X", "left", "right"))
+        return PairedFeatures(*tables, pairs)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of [[W, a], [bᵀ, c]], the coefficients of ŷ = xᵀWz + xᵀa + zᵀb + c."""
+        return self.left.size + 1, self.right.size + 1
+
+    def take(self, rows: NDArray[Any]) -> PairedFeatures:
+        """Return some of the pairs."""
+        if self.pairs is not None:
+            return replace(self, pairs=self.pairs[rows])
+        return replace(self, left=self.left.take(rows), right=self.right.take(rows))
+
+    def cost(self, y: Floats, loss: str | Loss, weights: Floats) -> Pairs:
+        """Return the cost of the coefficients."""
+        return Pairs(self.left.matrix, self.right.matrix, y, loss, self.pairs, weights, linear=True)
+
+    def scores(self, L: Floats, R: Floats) -> Floats:
+        """Return ŷ of each pair, for the coefficients L Rᵀ."""
+        A, B = self.left.times(L[:-1]) + L[-1], self.right.times(R[:-1]) + R[-1]
+        if self.pairs is not None:
+            A, B = A[self.pairs[:, 0]], B[self.pairs[:, 1]]
+        return np.asarray(np.einsum("pk,pk->p", A, B))
