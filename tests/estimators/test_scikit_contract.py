@@ -22,6 +22,7 @@ EXPECTED = dict.fromkeys(
         "check_fit_score_takes_y",
         "check_dont_overwrite_parameters",
         "check_n_features_in_after_fitting",
+        "check_non_transformer_estimators_n_iter",
         "check_estimators_dtypes",
         "check_sample_weights_list",
         "check_all_zero_sample_weights_error",
