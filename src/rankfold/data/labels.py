@@ -157,19 +157,12 @@ class LabelIndex:
     def _unknown(self, name: int | str) -> str:
         if self.labels is None:
             return f"{self.kind} {name} is not in this model, which has {self.kind}s 0 to {self.size - 1}"
-        known = map(str, self._nearby(name))
-        match = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
-        hint = f": did you mean {match[0]!r}?" if match else f", which knows {self.size} others"
-        return f"the {self.kind} label {name!r} is not in this model{hint}"
-
-    def _nearby(self, name: int | str) -> list[Any]:
-        """Labels that may be near to a name; of many, those next to it in sorted order."""
-        if self.labels is None:
-            return []
         comparable = isinstance(name, str) == is_text(self.labels)
         place = int(self._place(name)) if comparable else 0
-        near: list[Any] = self.labels[self._sorted()[max(0, place - _COMPARED) : place + _COMPARED]].tolist()
-        return near
+        near = self.labels[self._sorted()[max(0, place - _COMPARED) : place + _COMPARED]]
+        match = difflib.get_close_matches(str(name), map(str, near.tolist()), n=1, cutoff=0.5)
+        hint = f": did you mean {match[0]!r}?" if match else f", which knows {self.size} others"
+        return f"the {self.kind} label {name!r} is not in this model{hint}"
 
 
 def is_text(names: NDArray[Any]) -> bool:

@@ -103,10 +103,9 @@ def check_rank(rank: Any, shape: tuple[int, int]) -> None:
 
 def check_weight(weight: Any) -> None:
     """Raise an error unless `weight` is "auto" or that of a penalty."""
-    if isinstance(weight, str):
-        if weight != "auto":
-            raise ValueError(f"regularization must be 'auto' or a number, not {weight!r}")
-    elif not (isinstance(weight, Real) and 0 <= float(weight) < inf):
+    if isinstance(weight, str) and weight == "auto":
+        return
+    if not (isinstance(weight, Real) and 0 <= float(weight) < inf):
         raise ValueError(f"regularization must be 'auto' or finite and at least 0, not {weight!r}")
 
 

@@ -56,7 +56,6 @@ class CompletedMatrix:
 
         Given a torch tensor, returns one.
         """
-        check_is_fitted(self)
         return like_given(X, self.predict_at(*self._find(X)))
 
     def predict_at(self, rows: NDArray[np.integer], cols: NDArray[np.integer]) -> NDArray[np.float64]:
@@ -179,15 +178,13 @@ class CompletedMatrix:
         >>> model.fold_in([("dan", "Dune")], [5.0]).recommend("dan").cols.tolist()
         ['Heat']
         """
-        check_is_fitted(self)
         axis = Axis.named(side)
         names, values = named_entries(X, y)
         labels, numbers = self._index(axis).numbered(axis.of(names), axis.where)
         places = self._index(axis.other).require(axis.other.of(names), axis.other.where)
-        lines = self._solved(axis, numbers, places, values, sample_weight)
         folded: Self = clone(self)
         vars(folded).update({name: value for name, value in vars(self).items() if name.endswith("_")})
-        folded._replace(axis, labels, lines)
+        folded._replace(axis, labels, self._solved(axis, numbers, places, values, sample_weight))
         none = Pattern(np.zeros(1, np.int64), self.observed_.indices[:0])
         folded.observed_ = none.extended(*axis.pair(numbers, places), folded.shape_[0])
         folded.data_fingerprint_ = fingerprint(labels, numbers, places, values)
@@ -231,6 +228,7 @@ class CompletedMatrix:
 
     def _index(self, axis: Axis) -> LabelIndex:
         """What finds rows, or columns, by label; made when first needed, and kept."""
+        check_is_fitted(self)
         size, labels = axis.of(self.shape_), axis.of((self.row_labels_, self.col_labels_))
         made: dict[Axis, LabelIndex] = vars(self).setdefault("_indexes", {})
         if axis not in made or made[axis].labels is not labels or made[axis].size != size:
@@ -250,7 +248,6 @@ class CompletedMatrix:
 
     def _required(self, items: Any, axis: Axis, n: int) -> tuple[NDArray[Any], Positions]:
         """Return rows, or columns, as the user calls them, and their positions."""
-        check_is_fitted(self)
         if n < 1:
             raise ValueError(f"n must be at least 1, not {n!r}")
         where, (items,) = f"{axis.value}s[{{}}]", without_tensors(items)

@@ -195,12 +195,12 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     def _last_fit(self) -> LastFit | None:
         if not (self.warm_start and hasattr(self, "factors_")):
             return None
-        return LastFit(self.row_labels_, self.col_labels_, self.factors_, self.regularization_)
+        return LastFit((self.row_labels_, self.col_labels_), self.factors_, self.regularization_)
 
     def _fit(self, data: Triples, sample_weight: Any, last: LastFit | None, **run: Any) -> None:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         cost = self._cost(data, sample_weight)
-        sample = sample_lines(cost, MAX_ENTRIES, seed)
+        sample = sample_lines(cost, MAX_ENTRIES, seed) if self.regularization == "auto" else None
         penalised = Penalised.of(cost, self.bias)
         self.biases_ = penalised.offsets
         del cost  # a copy of the data, and the fit below works on another one
@@ -240,8 +240,9 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         self.rank_path_ = choose_rank(sample, seed=seed, verbose=self.verbose)
         return self.rank_path_.chosen
 
-    def _choose_weight(self, sample: Completion, last: LastFit | None, seed: int) -> Choice:
-        if not isinstance(self.regularization, str):
+    def _choose_weight(self, sample: Completion | None, last: LastFit | None, seed: int) -> Choice:
+        """Choose λ by a sample of the data; there is none where λ is given."""
+        if sample is None:
             return Choice(float(self.regularization))
         if last is not None:
             return Choice(last.regularization)

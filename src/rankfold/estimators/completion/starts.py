@@ -26,13 +26,7 @@ class StartKind(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Where a fit starts, and the factors if there are any.
-
-    Examples
-    --------
-    >>> Start.at((np.ones((3, 1)), np.ones((2, 1)))).kind
-    <StartKind.FACTORS: 'at given factors'>
-    """
+    """Where a fit starts, and the factors if they are given."""
 
     kind: StartKind
     factors: FactorPair | None = None
@@ -50,23 +44,13 @@ class Start:
 class LastFit(NamedTuple):
     """What the last fit found, for the next one to start from."""
 
-    row_labels: NDArray[Any] | None
-    col_labels: NDArray[Any] | None
+    labels: tuple[Any, Any]
     factors: FactorPair
     regularization: float
 
     def serves(self, data: Triples, rank: int) -> bool:
         """Whether rows, columns and rank are those of the next fit."""
         L, R = self.factors
-        return (
-            (len(L), len(R)) == tuple(data.shape)
-            and L.shape[1] == rank
-            and _same(self.row_labels, data.row_labels)
-            and _same(self.col_labels, data.col_labels)
-        )
-
-
-def _same(labels: NDArray[Any] | None, others: NDArray[Any] | None) -> bool:
-    if labels is None or others is None:
-        return labels is others
-    return np.array_equal(labels, others)
+        labels: tuple[Any, Any] = data.row_labels, data.col_labels
+        same_labels = all(np.array_equal(*both) for both in zip(self.labels, labels, strict=True))
+        return same_labels and (len(L), len(R), L.shape[1]) == (*data.shape, rank)
