@@ -40,16 +40,16 @@ class Penalised:
 
     completion: Completion
     offsets: Offsets
-    weights: tuple[Floats, Floats]
+    diagonals: tuple[Floats, Floats]  # of D_r and D_c: √n_i and √m_j
 
     @staticmethod
     def of(completion: Completion, bias: bool) -> Penalised:
         """Fit offsets, if there are to be any, and take them off in a new cost; `completion` is unchanged."""
         offsets = fit_offsets(completion) if bias else no_offsets(completion.shape)
-        weights = tuple(np.sqrt(np.maximum(n, 1.0)) for n in counts(completion))
+        diagonals = tuple(np.sqrt(np.maximum(n, 1.0)) for n in counts(completion))
         if bias and completion.quadratic:
             completion = subtracted(completion, offsets)
-        return Penalised(completion, offsets, (weights[0], weights[1]))
+        return Penalised(completion, offsets, (diagonals[0], diagonals[1]))
 
     def cost(self, weight: float) -> Cost:
         """Return what is minimised over W."""
@@ -59,7 +59,7 @@ class Penalised:
             fit = GivenOffsets(self.completion, mean + rows, cols)
         if not weight:
             return fit
-        return fit + Nuclear(2 * weight / self.completion.observed.size, *self.weights)
+        return fit + Nuclear(2 * weight / self.completion.observed.size, *self.diagonals)
 
     def balanced(self, L: Floats, R: Floats) -> FactorPair:
         """Return the factors of the same W that the ridge form of the penalty is least for."""
@@ -89,7 +89,7 @@ class Penalised:
         The other way round if only L has the right size.
         """
         targets, half = self._targets()
-        rows, cols = (weight / half * weights for weights in self.weights)
+        rows, cols = (weight / half * diagonal for diagonal in self.diagonals)
         L, R = factors
         if len(R) == self.completion.shape[1]:
             L = solve_lines(targets.by_row, R, rows)
@@ -106,7 +106,7 @@ class Penalised:
         targets, half = self._targets()
         sides = targets.by_row.data, targets.by_column.data
         values = [data[:, 0] * data[:, 1] if targets.weighted else data[:, 0] for data in sides]
-        roots = half / np.sqrt(self.weights[0]), 1 / np.sqrt(self.weights[1])
+        roots = half / np.sqrt(self.diagonals[0]), 1 / np.sqrt(self.diagonals[1])
         return _Scaled(SparseMatrix(targets, (values[0], values[1])), *roots)
 
     def _targets(self) -> tuple[Observed, float]:
@@ -129,10 +129,10 @@ class Penalised:
         return self._times(L, R, np.sqrt)
 
     def _unscaled(self, L: Floats, R: Floats) -> FactorPair:
-        return self._times(L, R, lambda weights: 1 / np.sqrt(weights))
+        return self._times(L, R, lambda entries: 1 / np.sqrt(entries))
 
-    def _times(self, L: Floats, R: Floats, diagonal: Callable[[Floats], Floats]) -> FactorPair:
-        rows, cols = (_times(diagonal(weights), X) for weights, X in zip(self.weights, (L, R), strict=True))
+    def _times(self, L: Floats, R: Floats, function: Callable[[Floats], Floats]) -> FactorPair:
+        rows, cols = (_times(function(diagonal), X) for diagonal, X in zip(self.diagonals, (L, R), strict=True))
         return rows, cols
 
 
