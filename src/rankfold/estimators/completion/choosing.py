@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -87,26 +86,6 @@ class Choice(NamedTuple):
     weight: float
     path: RegularizationPath | None = None
     factors: FactorPair | None = None
-
-
-def check_rank(rank: Any, shape: tuple[int, int]) -> None:
-    """Raise an error unless `rank` is "auto" or that of a matrix of this shape."""
-    largest = min(shape)
-    if isinstance(rank, str) and rank == "auto":
-        return
-    if not (isinstance(rank, Integral) and 1 <= int(rank) <= largest):
-        raise ValueError(
-            f"rank must be 'auto' or an integer from 1 to {largest}, the lesser of {shape[0]} rows and "
-            f"{shape[1]} columns; got {rank!r}"
-        )
-
-
-def check_weight(weight: Any) -> None:
-    """Raise an error unless `weight` is "auto" or that of a penalty."""
-    if isinstance(weight, str) and weight == "auto":
-        return
-    if not (isinstance(weight, Real) and 0 <= float(weight) < inf):
-        raise ValueError(f"regularization must be 'auto' or finite and at least 0, not {weight!r}")
 
 
 class _Candidate(NamedTuple):

@@ -16,23 +16,19 @@ from threadpoolctl import threadpool_limits
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
 from rankfold.data.triples import Triples
-from rankfold.estimators.completion.choosing import (
-    Choice,
-    check_rank,
-    check_weight,
-    choose_weight,
-)
+from rankfold.estimators.completion.choosing import Choice, choose_weight
 from rankfold.estimators.completion.completed import CompletedMatrix
 from rankfold.estimators.completion.entries import completion_of, training_triples
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.penalised import Penalised
 from rankfold.estimators.completion.starts import LastFit, Start, StartKind
 from rankfold.estimators.fingerprint import fingerprint
-from rankfold.estimators.fitting import Geometries, all_or_nothing, fit_problem, problem_of
+from rankfold.estimators.fitting import Geometries, all_or_nothing, fit_problem, problem_of, record_run
+from rankfold.estimators.inputs import checked_rank, checked_regularization, is_auto
 from rankfold.problem import Problem
 from rankfold.run.checkpoint import Checkpoint
 from rankfold.run.driver import Callback
-from rankfold.run.stopping import RelativeChange, StopKind
+from rankfold.run.stopping import RelativeChange, Stop, StopKind
 from rankfold.run.trace import Row, Trace
 from rankfold.selection.identifiability import shortages
 from rankfold.selection.rank import RankPath, choose_rank
@@ -200,7 +196,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     def _fit(self, data: Triples, sample_weight: Any, last: LastFit | None, **run: Any) -> None:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         cost = self._cost(data, sample_weight)
-        sample = sample_lines(cost, MAX_ENTRIES, seed) if self.regularization == "auto" else None
+        sample = sample_lines(cost, MAX_ENTRIES, seed) if is_auto(self.regularization) else None
         penalised = Penalised.of(cost, self.bias)
         self.biases_ = penalised.offsets
         del cost  # a copy of the data, and the fit below works on another one
@@ -221,9 +217,13 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     def _cost(self, data: Triples, sample_weight: Any) -> Completion:
         """Check the settings and the data, note what the data are, and return the cost of fitting them."""
         cost = completion_of(data, sample_weight, self.loss, self.dtype)
-        check_rank(self.rank, data.shape)
-        check_weight(self.regularization)
-        if isinstance(self.rank, str) and self.bias and not cost.quadratic:
+        if not is_auto(self.regularization):
+            checked_regularization(self.regularization, "'auto' or ")
+        if not is_auto(self.rank):
+            checked_rank(
+                self.rank, min(cost.shape), "the lesser of {} rows and {} columns".format(*cost.shape)
+            )
+        elif self.bias and not cost.quadratic:
             raise ValueError(f"rank='auto' with the loss {self.loss!r} takes bias=False; or give a rank")
         side = cost.observed.by_row
         self.data_fingerprint_ = fingerprint(
@@ -234,7 +234,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
 
     def _choose_rank(self, penalised: Penalised, seed: int) -> int:
         self.rank_path_: RankPath | None = None
-        if not isinstance(self.rank, str):
+        if not is_auto(self.rank):
             return int(self.rank)
         sample = sample_lines(penalised.completion, MAX_ENTRIES, seed)
         self.rank_path_ = choose_rank(sample, seed=seed, verbose=self.verbose)
@@ -265,8 +265,9 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         """Take W = 0 for the model."""
         value = float(problem.cost.value_at_zero)
         L, R = (np.zeros((d, self.rank_), self.dtype) for d in self.shape_)
-        self.factors_, self.n_iter_, self.trace_ = (L, R), 1, Trace([Row(0, value, 0.0, 0.0)])
-        self.converged_, self.stop_reason_ = True, "with this regularization, W = 0 is best"
+        self.factors_ = L, R
+        stop = Stop("with this regularization, W = 0 is best", StopKind.CONVERGED)
+        record_run(self, Trace([Row(0, value, 0.0, 0.0)]), stop)
 
     def _minimise(self, problem: Problem, penalised: Penalised, start: Start, **run: Any) -> None:
         weight = self.regularization_
@@ -285,9 +286,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
             **run,
         )
         self.factors_ = penalised.balanced(*problem.geometry.factors(result.x))
-        self.n_iter_, self.trace_ = max(result.iterations, 1), result.trace
-        self.converged_ = result.converged or result.stop.kind in accepted
-        self.stop_reason_ = result.stop_reason
+        stop = Stop(result.stop_reason, StopKind.CONVERGED) if result.stop.kind in accepted else result.stop
+        record_run(self, result.trace, stop)
 
 
 def _warn_of_shortages(completion: Completion, rank: int) -> None:

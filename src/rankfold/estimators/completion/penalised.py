@@ -132,7 +132,9 @@ class Penalised:
         return self._times(L, R, lambda entries: 1 / np.sqrt(entries))
 
     def _times(self, L: Floats, R: Floats, function: Callable[[Floats], Floats]) -> FactorPair:
-        rows, cols = (_times(function(diagonal), X) for diagonal, X in zip(self.diagonals, (L, R), strict=True))
+        rows, cols = (
+            _times(function(diagonal), X) for diagonal, X in zip(self.diagonals, (L, R), strict=True)
+        )
         return rows, cols
 
 
