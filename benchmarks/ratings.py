@@ -48,11 +48,7 @@ def rmse(predicted: Any, data: rf.data.Triples) -> float:
 
 def ours(train: rf.data.Triples, test: rf.data.Triples, rank: int) -> tuple[float, rf.MatrixCompletion]:
     model = rf.MatrixCompletion(rank, random_state=0).fit(train)
-    rows, cols = (
-        places if labels is None else labels[places]
-        for labels, places in ((test.row_labels, test.rows), (test.col_labels, test.cols))
-    )
-    return rmse(model.predict(list(zip(rows.tolist(), cols.tolist(), strict=True))), test), model
+    return rmse(model.predict(test), test), model
 
 
 def offsets_alone(train: rf.data.Triples, test: rf.data.Triples) -> float:

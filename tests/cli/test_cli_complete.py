@@ -329,4 +329,5 @@ def test_recommendations_are_the_best_unseen_columns(table, model):
 
 
 def test_a_misspelt_label_is_answered_with_the_nearest(model):
-    assert "does not know the row 'u 1': did you mean 'u1'" in fails("recommend", model, "--for", "u 1")
+    told = fails("recommend", model, "--for", "u 1")
+    assert "the row label 'u 1' is not in this model: did you mean 'u1'" in told

@@ -5,6 +5,7 @@ from sklearn.exceptions import ConvergenceWarning
 import rankfold as rf
 from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import fit_problem, problem_of
+from rankfold.run.stopping import StopKind
 
 
 def completion():
@@ -39,6 +40,11 @@ def test_a_fit_that_stops_early_warns():
         ConvergenceWarning, match="1 iterations without convergence.*raise max_iter, or loosen tol"
     ):
         assert not fit_problem(problem_of(completion(), 2), max_iterations=1).converged
+
+
+def test_a_stop_that_is_accepted_does_not_warn():
+    result = fit_problem(problem_of(completion(), 2), (StopKind.LIMIT,), max_iterations=1)
+    assert result.stop.kind is StopKind.LIMIT
 
 
 def test_an_error_of_the_cost_is_raised():

@@ -92,9 +92,9 @@ def complete(
         unique=duplicates == "error",
     )
     job.fit(
-        {"rank": number_or_auto(rank, int, "--rank"), "bias": bias, "loss": loss, "tolerance": tolerance,
+        {"rank": number_or_auto(rank, int, "--rank"), "bias": bias, "loss": loss, "tol": tolerance,
          "regularization": number_or_auto(regularization, float, "--regularization"),
-         "max_iterations": max_iterations, "random_state": seed, "verbose": 1},
+         "max_iter": max_iterations, "random_state": seed, "verbose": 1},
         checkpoint=checkpoint, resume=resume,
     )  # fmt: skip
     began = perf_counter()

@@ -14,9 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import rankfold as rf
 from rankfold.cli.console import INTERRUPTED, fail, note, working
-from rankfold.data import Triples, read_triples, split
+from rankfold.data import LabelIndex, Triples, read_triples, split
 from rankfold.data.io.files import format_of
-from rankfold.data.io.pairs import Side
 from rankfold.data.io.streams import name_of
 from rankfold.data.io.text import lines_of_entries
 from rankfold.estimators.completion.entries import completion_of
@@ -164,7 +163,7 @@ def _aligned(test: Triples, train: Triples, file: str) -> Entries:
         positions = (test.rows, test.cols)[k]
         labels, known = (test.row_labels, test.col_labels)[k], (train.row_labels, train.col_labels)[k]
         names = np.arange(test.shape[k]) if labels is None else labels
-        sides.append(Side(train.shape[k], known).positions(pa.array(names))[positions])
+        sides.append(LabelIndex(train.shape[k], known).find_arrow(pa.array(names))[positions])
     new = int(np.count_nonzero((sides[0] < 0) | (sides[1] < 0)))
     if new:
         note(f"rankfold: warning: {file}: {new:,} of {len(test):,} entries are of rows or columns never seen")

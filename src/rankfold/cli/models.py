@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,20 +31,11 @@ def as_completion(model: Any, path: Path) -> Any:
 
 def row_label(model: Any, text: str) -> Any:
     """Return the row label that `text` stands for, or say which known ones are spelled like it."""
-    from difflib import get_close_matches
+    from rankfold.data import LabelIndex
 
-    labels = model.row_labels_
-    if labels is None or labels.dtype.kind in "iu":
-        with suppress(ValueError):
-            if (int(text) in labels) if labels is not None else (0 <= int(text) < model.shape_[0]):
-                return int(text)
-    elif text in labels:
-        return text
-    if labels is None:
-        raise ValueError(f"there is no row {text!r}: the model has rows 0 to {model.shape_[0] - 1}")
-    near = get_close_matches(text, map(str, labels.tolist()), n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"one of its rows is {labels[0]!s}"
-    raise ValueError(f"the model does not know the row {text!r}: {hint}")
+    rows = LabelIndex(model.shape_[0], model.row_labels_)
+    position = rows.require_text(text)
+    return position if rows.labels is None else rows.labels[position]
 
 
 def info(model: ModelFile, json: Json = False) -> None:

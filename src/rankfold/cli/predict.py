@@ -53,8 +53,7 @@ def predict(
     import rankfold as rf
     from rankfold.cli.models import as_completion
     from rankfold.cli.tables import predicted_rows
-    from rankfold.data import read_pairs
-    from rankfold.data.io.pairs import Side
+    from rankfold.data import LabelIndex, read_pairs
 
     check_writable(output)
     fitted = rf.load(model)
@@ -70,7 +69,7 @@ def predict(
         raise ValueError(f"{model} predicts pairs: --missing is for models of `rankfold regress`")
     fitted = as_completion(fitted, model)
     rows, cols = (
-        Side(size, labels)
+        LabelIndex(size, labels)
         for size, labels in zip(fitted.shape_, (fitted.row_labels_, fitted.col_labels_), strict=True)
     )
     columns = column_of(row), column_of(col)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-Labels = NDArray[Any]
+from rankfold.data.labels import Labels
+
 AnyTriples = TypeVar("AnyTriples", bound="Triples")
 
 

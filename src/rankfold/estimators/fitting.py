@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from typing import Any, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
@@ -108,15 +108,19 @@ class MinimizeOptions(TypedDict, total=False):
     verbose: int
 
 
-def fit_problem(problem: Problem, **options: Unpack[MinimizeOptions]) -> Result:
+def fit_problem(
+    problem: Problem, accepted: Collection[StopKind] = (), **options: Unpack[MinimizeOptions]
+) -> Result:
     """`minimize(problem, **options)` with what a scikit-learn user expects: errors raised, limits warned of.
 
-    Ctrl-C is no error either: the best point so far is the result, and the warning says why the fit ended.
+    A stop of a kind in `accepted` is as good as convergence: there is no warning of it. Ctrl-C is no error
+    either: the best point so far is the result, and the warning says why the fit ended.
     """
     result = minimize(problem, **options)
     if result.error is not None:
         raise result.error
-    warn_of_limit(result.trace, result.stop)
+    if result.stop.kind not in accepted:
+        warn_of_limit(result.trace, result.stop)
     return result
 
 

@@ -12,9 +12,6 @@ from sklearn.utils.validation import check_array
 
 from rankfold.estimators.tensors import without_tensors
 
-Positions = NDArray[np.integer]
-SIDES = "row", "column"
-
 
 def pair_columns(X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the two columns of X: integers, or strings.
@@ -156,15 +153,3 @@ def _refuse(bad: NDArray[np.bool_], column: NDArray[Any], where: str, remedy: st
     if bad.any():
         at = int(np.argmax(bad))
         raise ValueError(f"{where.format(at)} is {column[at]!r}: {remedy}")
-
-
-def is_text(column: NDArray[Any]) -> bool:
-    """Whether a column holds strings."""
-    return column.dtype.kind == "U"
-
-
-def check_positions(column: NDArray[Any], where: str) -> Positions:
-    """Return a column of integers none of which is negative."""
-    if column.size and column.min() < 0:
-        _refuse(column < 0, column, where, "positions are counted from 0 and never negative")
-    return column

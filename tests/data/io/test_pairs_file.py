@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from rankfold.data.io.pairs import Side, read_pairs
+from rankfold.data import LabelIndex, read_pairs
 
-WHO = Side(3, np.array(["ann", "bob", "eve, 2nd"]))
-FILMS = Side(2, np.array(["Alien", "Heat"]))
-NUMBERED = Side(3, np.array([7, 10, 300]))
+WHO = LabelIndex(3, np.array(["ann", "bob", "eve, 2nd"]))
+FILMS = LabelIndex(2, np.array(["Alien", "Heat"]))
+NUMBERED = LabelIndex(3, np.array([7, 10, 300]))
 
 
 def read(text, rows=WHO, cols=FILMS, **options):
@@ -43,14 +43,14 @@ def test_columns_by_name_and_delimiter():
 
 
 def test_integer_labels_and_positions():
-    assert read("7,1\n300,0\n8,5\n", NUMBERED, Side(2))[:2] == ([0, 2, -1], [1, 0, -1])
-    assert read("user,item\n10,1\n", NUMBERED, Side(2))[:2] == ([1], [1])
-    assert read("007,1\nseven,1\n", NUMBERED, Side(2))[:2] == ([-1, -1], [1, 1])
-    assert read("7,1\n", Side(1, np.array(["7"])), Side(2))[:2] == ([0], [1])
+    assert read("7,1\n300,0\n8,5\n", NUMBERED, LabelIndex(2))[:2] == ([0, 2, -1], [1, 0, -1])
+    assert read("user,item\n10,1\n", NUMBERED, LabelIndex(2))[:2] == ([1], [1])
+    assert read("007,1\nseven,1\n", NUMBERED, LabelIndex(2))[:2] == ([-1, -1], [1, 1])
+    assert read("7,1\n", LabelIndex(1, np.array(["7"])), LabelIndex(2))[:2] == ([0], [1])
 
 
 def test_an_unknown_first_pair_of_numbers_is_no_header():
-    assert read("8,5\n7,0\n", NUMBERED, Side(2))[0] == [-1, 0]
+    assert read("8,5\n7,0\n", NUMBERED, LabelIndex(2))[0] == [-1, 0]
 
 
 def test_lines_are_named_also_after_blank_and_broken_ones(monkeypatch):
@@ -78,7 +78,7 @@ def test_what_cannot_be_read_is_said(text, message):
 
 def test_empty_integer_label():
     with pytest.raises(ValueError, match="line 2: column '1' is empty"):
-        read("7,1\n10,\n", NUMBERED, Side(2))
+        read("7,1\n10,\n", NUMBERED, LabelIndex(2))
 
 
 def test_parquet(tmp_path):
@@ -110,4 +110,4 @@ LABELS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Z"]), m
 def test_positions_are_those_of_a_dictionary(names):
     labels = np.unique(names[::2])
     expected = [labels.tolist().index(name) if name in labels.tolist() else -1 for name in names]
-    assert Side(len(labels), labels).positions(pa.array(names)).tolist() == expected
+    assert LabelIndex(len(labels), labels).find_arrow(pa.array(names)).tolist() == expected

@@ -1,13 +1,18 @@
+import gc
+import weakref
+
 import numpy as np
 import pandas as pd
 import polars
 import pytest
+from matplotlib.figure import Figure
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import rankfold as rf
 from estimators.completion.rating_data import everywhere, model, ratings, rmse
-from rankfold.estimators.completion.offsets import RIDGE
+from rankfold.estimators.completion.entries import completion_of
+from rankfold.estimators.completion.offsets import RIDGE, fit_offsets
 
 
 def test_defaults_beat_offsets_alone_on_ratings():
@@ -15,16 +20,19 @@ def test_defaults_beat_offsets_alone_on_ratings():
     fitted = model().fit(X, y)
     alone = model(regularization=1e6).fit(X, y)  # so much that W is next to 0
     assert rmse(everywhere(fitted), truth) < 0.5 * rmse(everywhere(alone), truth)
-    assert fitted.regularization_ in dict(fitted.regularization_path_)
+    assert fitted.regularization_ in fitted.regularization_path_.regularizations
     assert fitted.converged_
     assert fitted.n_iter_ == len(fitted.trace_) - 1
 
 
 def test_the_regularisation_is_the_best_of_those_tried():
     X, y, _ = ratings()
-    path = model().fit(X, y).regularization_path_
-    assert len(path) >= 3
-    assert min(path, key=lambda pair: pair[1])[0] == model().fit(X, y).regularization_
+    fitted = model().fit(X, y)
+    path = fitted.regularization_path_
+    assert len(path.errors) >= 3
+    assert path.chosen == path.regularizations[np.argmin(path.errors)] == fitted.regularization_
+    assert str(path).splitlines()[1 + np.argmin(path.errors)].endswith("<- chosen")
+    assert model(regularization=1.0).fit(X, y).regularization_path_ is None
 
 
 def test_predictions_are_the_factors_and_offsets():
@@ -46,7 +54,7 @@ def test_the_minimum_is_that_of_the_ridge_on_factors():
     """The gradient of Σ (y - p)² + λ (Σ √n ‖L‖² + Σ √m ‖R‖²) vanishes at `factors_`."""
     X, y, _ = ratings()
     weight = 0.7
-    fitted = model(regularization=weight, tolerance=1e-12).fit(X, y)
+    fitted = model(regularization=weight, tol=1e-12).fit(X, y)
     (L, R), (rows, cols) = fitted.factors_, X.T
     error = fitted.predict(X) - y
     f_L = np.zeros_like(L)
@@ -199,7 +207,7 @@ def test_weight_two_is_the_entry_given_twice():
     twice = np.arange(0, 500, 3)
     weights = np.ones(500)
     weights[twice] = 2
-    options = {"regularization": 1.0, "tolerance": 1e-12}
+    options = {"regularization": 1.0, "tol": 1e-12}
     weighted = model(**options).fit(X, y, sample_weight=weights)
     repeated = model(**options).fit(np.concatenate([X, X[twice]]), np.concatenate([y, y[twice]]))
     np.testing.assert_allclose(everywhere(weighted), everywhere(repeated), atol=1e-4)
@@ -245,21 +253,67 @@ def test_rank_auto():
     assert model(rank="auto", bias=False).fit(X, y).rank_ == 4  # and else take a rank for either side
     np.testing.assert_array_equal(y, kept)
     np.testing.assert_array_equal(everywhere(chosen), everywhere(model(rank=2).fit(X, y)))
-    with pytest.raises(ValueError, match="takes bias=False"):
-        model(rank="auto", loss="huber").fit(data)
+
+
+def test_settings_are_refused_before_any_work(monkeypatch):
+    def worked(*_):
+        raise AssertionError("offsets were fitted")
+
+    monkeypatch.setattr("rankfold.estimators.completion.penalised.fit_offsets", worked)
+    X, y, _ = ratings()
+    for options, message in (
+        ({"rank": "auto", "loss": "huber"}, "takes bias=False"),
+        ({"rank": "best"}, "rank must be 'auto' or an integer"),
+        ({"regularization": "best"}, "regularization must be"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model(**options).fit(X, y)
+
+
+def test_offsets_are_fitted_once_to_all_entries_and_once_without_those_held_out(monkeypatch):
+    sizes = []
+
+    def counted(cost):
+        sizes.append(cost.observed.size)
+        return fit_offsets(cost)
+
+    monkeypatch.setattr("rankfold.estimators.completion.penalised.fit_offsets", counted)
+    X, y, _ = ratings()
+    model(rank="auto").fit(X, y)
+    assert sizes == [1200, 1080]
+
+
+def test_the_last_fit_has_one_copy_of_the_data(monkeypatch):
+    """That without the offsets; the cost of the data as they are has been let go."""
+    costs, alive = [], []
+
+    def remembered(*entries):
+        cost = completion_of(*entries)
+        costs.append(weakref.ref(cost))
+        return cost
+
+    def look(_):
+        gc.collect()
+        alive.append(costs[0]() is not None)
+
+    monkeypatch.setattr("rankfold.estimators.completion.matrix_completion.completion_of", remembered)
+    X, y, _ = ratings()
+    model().fit(X, y, callback=look)
+    assert len(alive) > 1
+    assert not any(alive)
 
 
 @pytest.mark.parametrize("geometry", ["polar", "subspace", "embedded", rf.FullRank])
 def test_every_geometry_finds_the_same_minimum(geometry):
     X, y, _ = ratings()
-    options = {"regularization": 2.0, "tolerance": 1e-10}
+    options = {"regularization": 2.0, "tol": 1e-10}
     expected = everywhere(model(**options).fit(X, y))
     np.testing.assert_allclose(everywhere(model(geometry=geometry, **options).fit(X, y)), expected, atol=1e-2)
 
 
 def test_warm_start_goes_on_from_the_last_fit():
     X, y, _ = ratings()
-    warm = model(warm_start=True, tolerance=1e-8).fit(X, y)
+    warm = model(warm_start=True, tol=1e-8).fit(X, y)
     weight, iterations = warm.regularization_, warm.n_iter_
     warm.fit(X, y)
     assert warm.n_iter_ < iterations
@@ -283,8 +337,8 @@ def test_a_warm_start_is_for_the_same_names_on_both_sides(renamed):
 
 def test_too_few_iterations_warn():
     X, y, _ = ratings()
-    with pytest.warns(ConvergenceWarning, match="raise max_iterations"):
-        assert not model(regularization=0.5, max_iterations=1).fit(X, y).converged_
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        assert not model(regularization=0.5, max_iter=1).fit(X, y).converged_
 
 
 def test_a_fit_can_be_checkpointed_resumed_and_watched(tmp_path):
@@ -335,7 +389,7 @@ def test_constant_values_are_predicted():
 def test_sides_in_stripes_give_the_same_model(monkeypatch):
     X, y, _ = ratings()
     weights = np.random.default_rng(0).uniform(0.5, 1.5, len(y))
-    options = {"regularization": 1.0, "tolerance": 1e-12}
+    options = {"regularization": 1.0, "tol": 1e-12}
     expected, chosen = model(**options).fit(X, y, sample_weight=weights), model().fit(X, y)
     monkeypatch.setattr("rankfold.entries.observed.STRIPES", ((9, 2), (50, 1)))
     monkeypatch.setattr("rankfold.estimators.completion.lines.BLOCK", 7)
@@ -363,7 +417,7 @@ def test_ctrl_c_leaves_the_best_model_so_far():
             raise KeyboardInterrupt
 
     with pytest.warns(ConvergenceWarning, match="interrupted after iteration 2"):
-        fitted = model(tolerance=1e-12).fit(X, y, callback=interrupt)
+        fitted = model(tol=1e-12).fit(X, y, callback=interrupt)
     assert not fitted.converged_
     assert fitted.score(X, y) > 0.9
 
@@ -387,7 +441,7 @@ def test_verbose_tells_of_every_rank_and_weight_tried(capsys):
     weights = [line for line in lines if line.startswith("choosing the regularization: λ ")]
     assert len(ranks) == len(fitted.rank_path_.ranks)
     assert [float(line.split()[4]) for line in weights] == pytest.approx(
-        [weight for weight, _ in fitted.regularization_path_], rel=1e-3
+        fitted.regularization_path_.regularizations, rel=1e-3
     )
 
 
@@ -401,6 +455,46 @@ def test_positions_are_predicted_like_labels():
     np.testing.assert_array_equal(by_position, by_label)
 
 
+def test_triples_are_predicted_and_scored_by_label():
+    X, y, _ = ratings()
+    rows, cols = np.array([f"u{i:02}" for i in range(60)]), np.array([f"f{j:02}" for j in range(40)])
+    fitted = model(regularization=1.0).fit(rf.data.Triples(*X.T, y, (60, 40), rows, cols))
+    expected = fitted.predict_at(*X.T)
+    other = rf.data.Triples(59 - X[:, 0], X[:, 1], y, (60, 41), rows[::-1], np.append(cols, "new"))
+    np.testing.assert_array_equal(fitted.predict(other), expected)
+    assert fitted.score(other) == fitted.score(np.stack([rows[X[:, 0]], cols[X[:, 1]]], axis=1), y)
+    stranger = rf.data.Triples(np.array([0]), np.array([3]), np.array([1.0]), (1, 40), np.array(["v"]), cols)
+    mean, _, c = fitted.biases_
+    np.testing.assert_allclose(fitted.predict(stranger), mean + c[3])
+    with pytest.raises(ValueError, match="leave out y"):
+        fitted.score(other, y)
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        fitted.score(X)
+
+
+def test_triples_of_positions_are_predicted_too():
+    X, y, _ = ratings()
+    fitted = model(regularization=1.0).fit(X, y)
+    triples = rf.data.Triples(*X.T, y, (60, 40))
+    np.testing.assert_array_equal(fitted.predict(triples), fitted.predict(X))
+    wider = rf.data.Triples(np.array([60, 4]), np.array([3, 3]), np.ones(2), (61, 40))
+    np.testing.assert_array_equal(fitted.predict(wider), fitted.predict([(60, 3), (4, 3)]))
+    with pytest.raises(TypeError, match="knows rows by position; got the label 'a'"):
+        fitted.predict(
+            rf.data.Triples(np.zeros(1, int), np.zeros(1, int), np.ones(1), (1, 1), np.array(["a"]))
+        )
+
+
+def test_the_paths_are_drawn():
+    X, y, _ = ratings()
+    path = model().fit(X, y).regularization_path_
+    ax = path.plot(Figure().add_subplot())
+    drawn, chosen = ax.lines
+    np.testing.assert_array_equal(drawn.get_xdata(), path.regularizations)
+    np.testing.assert_array_equal(drawn.get_ydata(), path.errors)
+    assert set(chosen.get_xdata()) == {path.chosen}
+
+
 def test_score_is_the_explained_variance():
     X, y, _ = ratings()
     fitted = model(regularization=1.0).fit(X, y)
@@ -411,7 +505,7 @@ def test_score_is_the_explained_variance():
 def test_a_fit_that_entries_do_not_determine_says_so():
     data = rf.data.random_completion((40, 30), rank=2, oversampling=0.8, seed=0, min_per_line=1)
     few = int((np.bincount(data.rows, minlength=40) < 2).sum())
-    plain = model(rank=2, bias=False, regularization=0.0, tolerance=0.1)
+    plain = model(rank=2, bias=False, regularization=0.0, tol=0.1)
     with pytest.warns(
         UserWarning, match=rf"not unique: {few} rows have fewer than 2 entries \(the first: \["
     ):

@@ -13,7 +13,7 @@ OLD = X[:, 0] < 50  # rows 50 to 59 are new
 
 
 def trained(**options):
-    return model(regularization=WEIGHT, tolerance=1e-12, **options).fit(X[OLD], Y[OLD])
+    return model(regularization=WEIGHT, tol=1e-12, **options).fit(X[OLD], Y[OLD])
 
 
 def new_rows():
@@ -53,7 +53,7 @@ def test_folded_rows_are_predicted_nearly_as_by_a_refit():
 
 def test_columns_fold_in_like_rows():
     fitted = trained()
-    flipped = model(regularization=WEIGHT, tolerance=1e-12).fit(X[OLD][:, ::-1], Y[OLD])
+    flipped = model(regularization=WEIGHT, tol=1e-12).fit(X[OLD][:, ::-1], Y[OLD])
     pairs, y = new_rows()
     rows, columns = fitted.fold_in(pairs, y), flipped.fold_in(pairs[:, ::-1], y, side="column")
     np.testing.assert_allclose(everywhere(columns, (40, 10)).T, everywhere(rows, (10, 40)), atol=1e-3)

@@ -5,7 +5,7 @@ import pytest
 from rating_data import everywhere, model, ratings, rmse
 
 import rankfold as rf
-from rankfold.estimators.completion.regularization import sample_lines
+from rankfold.selection.sampling import sample_lines
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -19,8 +19,8 @@ def test_a_large_problem_chooses_its_regularisation_from_a_sample(monkeypatch, t
         y, weights = np.where(wrong, -20.0, y), np.where(wrong, 1e-6, 1.0)
     options = {"sample_weight": weights}
     whole = model().fit(X, y, **options)
-    monkeypatch.setattr("rankfold.estimators.completion.regularization.MAX_ENTRIES", 1000)
-    monkeypatch.setattr("rankfold.estimators.completion.regularization._MIN_LINES", 3)
+    monkeypatch.setattr("rankfold.estimators.completion.matrix_completion.MAX_ENTRIES", 1000)
+    monkeypatch.setattr("rankfold.selection.sampling.MIN_LINES", 3)
     fitted = model().fit(X, y, **options)
     assert rmse(everywhere(fitted, truth.shape), truth) < 0.5
     assert fitted.regularization_ != whole.regularization_
@@ -36,7 +36,7 @@ def test_a_sample_is_whole_lines_of_the_longer_side_with_weights_and_loss(monkey
     whole = rf.Completion(*pairs.T, y, pairs.max(axis=0) + 1, weights, rf.Loss.huber(0.7))
     assert sample_lines(whole, len(y), seed=0) is whole
     assert sample_lines(whole, 700, seed=0).shape == whole.shape  # few lines: all
-    monkeypatch.setattr("rankfold.estimators.completion.regularization._MIN_LINES", 3)
+    monkeypatch.setattr("rankfold.selection.sampling.MIN_LINES", 3)
     part = sample_lines(whole, 700, seed=0)
     longer = int(np.argmax(whole.shape))
     assert part.shape[1 - longer] == whole.shape[1 - longer]
@@ -57,7 +57,7 @@ def _lines(cost, longer):
 
 
 def test_a_sample_of_a_square_matrix_is_of_rows(monkeypatch):
-    monkeypatch.setattr("rankfold.estimators.completion.regularization._MIN_LINES", 3)
+    monkeypatch.setattr("rankfold.selection.sampling.MIN_LINES", 3)
     X, y, _ = ratings((50, 50))
     whole = rf.Completion(*X.T, y, (50, 50))
     part = sample_lines(whole, 700, seed=0)
@@ -92,5 +92,5 @@ def test_the_solver_asked_for_is_the_one_that_works(solver, weight, used, monkey
 
         monkeypatch.setattr(kind, "step", step)
     X, y, _ = ratings()
-    model(solver=solver, regularization=weight, tolerance=0.1).fit(X, y)
+    model(solver=solver, regularization=weight, tol=0.1).fit(X, y)
     assert set(steps) == {used}

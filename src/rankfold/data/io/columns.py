@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.data.triples import Labels
+from rankfold.data.labels import CANONICAL_INTEGER, Labels
 
 Columns = Sequence[str | int]  # of row, column and, but for pairs, value: names or positions
 ROLES = ("row", "column", "value")
 NUMBERS = {2: "two", 3: "three"}
-# "007" is not 7: its zeros would be lost, so it stays a string
-CANONICAL_INTEGER = r"^-?(0|[1-9][0-9]*)$"
 MERGE = 1 << 18  # labels kept apart per batch before they are merged
 
 

@@ -12,53 +12,13 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.data.io.columns import CANONICAL_INTEGER, Columns, LabelColumn
+from rankfold.data.io.columns import Columns, LabelColumn
 from rankfold.data.io.files import format_of
 from rankfold.data.io.parquet import BATCH as PARQUET_BATCH
 from rankfold.data.io.parquet import open_columns
 from rankfold.data.io.streams import name_of, reading
 from rankfold.data.io.text import Layout, blocks, explain, first_line, may_hide_text, parse, sniff
-from rankfold.data.triples import Labels
-
-Positions = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Side:
-    """What the rows, or the columns, of a matrix are called: `labels`, or positions below `size`."""
-
-    size: int
-    labels: Labels | None = None
-
-    @property
-    def integers(self) -> bool:
-        """Whether a row is called by an integer."""
-        return self.labels is None or self.labels.dtype.kind in "iu"
-
-    def positions(self, names: Any) -> Positions:
-        """Return where each of `names`, a pyarrow array, stands; -1 for what is not there.
-
-        Examples
-        --------
-        >>> import numpy as np, pyarrow as pa
-        >>> Side(2, np.array(["ann", "bob"])).positions(pa.array(["bob", "eve"])).tolist()
-        [1, -1]
-        >>> Side(3).positions(pa.array(["2", "3", "02"])).tolist()
-        [2, -1, -1]
-        """
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        if self.integers and not pa.types.is_integer(names.type):
-            plain = pc.match_substring_regex(names, CANONICAL_INTEGER)
-            names = pc.if_else(plain, names, None).cast("int64")
-        elif not self.integers and pa.types.is_integer(names.type):
-            names = names.cast("string")
-        if self.labels is None:
-            found = np.asarray(names.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
-            return np.where((found >= 0) & (found < self.size), found, -1)
-        known = pa.array(self.labels).cast(names.type)
-        return np.asarray(pc.index_in(names, known).fill_null(-1).to_numpy(), dtype=np.int64)
+from rankfold.data.labels import LabelIndex
 
 
 @dataclass(frozen=True)
@@ -77,8 +37,8 @@ class PairBatch:
         The fields of the first line that was taken for names of columns; None if it was read as a pair.
     """
 
-    rows: Positions
-    cols: Positions
+    rows: NDArray[np.int64]
+    cols: NDArray[np.int64]
     row_labels: Any
     col_labels: Any
     place: Callable[[int], str]
@@ -90,8 +50,8 @@ class PairBatch:
 
 def read_pairs(
     file: str | os.PathLike[str] | BinaryIO,
-    rows: Side,
-    cols: Side,
+    rows: LabelIndex,
+    cols: LabelIndex,
     columns: Columns = (0, 1),
     *,
     format: str | None = None,
@@ -103,7 +63,7 @@ def read_pairs(
     Parameters
     ----------
     file : path, "-" for standard input, or a binary file object
-    rows, cols : Side
+    rows, cols : LabelIndex
         What the two sides of the matrix are called.
     columns : two names or positions
         Which columns of the file hold row and column; others are ignored.
@@ -116,7 +76,8 @@ def read_pairs(
     Examples
     --------
     >>> import io, numpy as np
-    >>> who, films = Side(2, np.array(["ann", "bob"])), Side(2, np.array(["Alien", "Heat"]))
+    >>> from rankfold.data import LabelIndex
+    >>> who, films = LabelIndex(2, np.array(["ann", "bob"])), LabelIndex(2, np.array(["Alien", "Heat"]))
     >>> for batch in read_pairs(io.BytesIO(b"who,film\nbob,Heat\neve,Alien\n"), who, films):
     ...     print(batch.rows, batch.cols, batch.place(1))
     [ 1 -1] [1 0] the stream, line 3
@@ -135,7 +96,7 @@ def read_pairs(
             )
 
 
-Sides = tuple[Side, Side]
+Sides = tuple[LabelIndex, LabelIndex]
 
 
 def _from_text(
@@ -161,9 +122,7 @@ def _from_text(
 
 def _names(fields: list[str], sides: Sides) -> bool:
     """Tell whether the fields look like names of columns: the matrix knows neither of them."""
-    import pyarrow as pa
-
-    known = [side.positions(pa.array([name]))[0] >= 0 for side, name in zip(sides, fields, strict=True)]
+    known = [side.find_text(name) >= 0 for side, name in zip(sides, fields, strict=True)]
     numbers = [side.integers and _is_integer(name) for side, name in zip(sides, fields, strict=True)]
     return not any(known) and not any(numbers)
 
@@ -226,5 +185,5 @@ def _from_parquet(stream: BinaryIO, file: str, columns: Columns, sides: Sides) -
 
 
 def _batch(names: list[Any], sides: Sides, place: Callable[[int], str]) -> PairBatch:
-    rows, cols = (side.positions(column) for side, column in zip(sides, names, strict=True))
+    rows, cols = (side.find_arrow(column) for side, column in zip(sides, names, strict=True))
     return PairBatch(rows, cols, names[0], names[1], place)

@@ -11,23 +11,25 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankfold.costs.losses import Loss
 from rankfold.costs.offsets import Offsets
+from rankfold.data.labels import LabelIndex, Positions
 from rankfold.data.triples import Triples
-from rankfold.estimators.completion.entries import completion_of, named_entries
-from rankfold.estimators.completion.folding import Line, Other, updated
-from rankfold.estimators.completion.labels import Lookup
+from rankfold.estimators.completion.axes import Axis
+from rankfold.estimators.completion.entries import completion_of, given_values, named_entries
+from rankfold.estimators.completion.folding import Earlier, Lines, solve
 from rankfold.estimators.completion.neighbours import Neighbours, Recommendations, directions, forget, largest
 from rankfold.estimators.completion.offsets import predictions
 from rankfold.estimators.completion.pattern import Pattern
+from rankfold.estimators.completion.starts import FactorPair
 from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import all_or_nothing
-from rankfold.estimators.inputs import SIDES, column_of, pair_columns
+from rankfold.estimators.inputs import column_of, pair_columns
 from rankfold.estimators.tensors import like_given, without_tensors
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
 
 _BLOCK = 1 << 18  # predictions made at a time
-Side = Literal["row", "column"]
+SideName = Literal["row", "column"]
 
 
 class CompletedMatrix:
@@ -35,7 +37,7 @@ class CompletedMatrix:
 
     bias: bool
     loss: str | Loss
-    factors_: tuple[NDArray[Any], NDArray[Any]]
+    factors_: FactorPair
     biases_: Offsets
     shape_: tuple[int, int]
     rank_: int
@@ -46,7 +48,7 @@ class CompletedMatrix:
     data_fingerprint_: str
 
     def predict(self, X: Any) -> Any:
-        """Return the values predicted at pairs.
+        """Return the values predicted at pairs, given as for `fit`; of Triples, the values are ignored.
 
         A row that the model has never seen has no offset and no factor of its own: the prediction is the
         mean plus the column's offset; likewise for a column; for a pair of which neither is known, the mean.
@@ -54,11 +56,7 @@ class CompletedMatrix:
 
         Given a torch tensor, returns one.
         """
-        check_is_fitted(self)
-        columns = pair_columns(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
-        rows, cols = (self._lookup(k).find(column, f"X[{{}}, {k}]") for k, column in enumerate(columns))
-        return like_given(X, self.predict_at(rows, cols))
+        return like_given(X, self.predict_at(*self._find(X)))
 
     def predict_at(self, rows: NDArray[np.integer], cols: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return the values predicted at positions, counted from 0; -1 is a row or column never seen."""
@@ -69,9 +67,16 @@ class CompletedMatrix:
             block = slice(start, start + _BLOCK)
             i, j = rows[block], cols[block]
             low_rank = np.einsum("pk,pk->p", L[i], R[j], dtype=np.float64)
-            low_rank[(i < 0) | (j < 0)] = 0.0
+            low_rank[(i < 0) | (j < 0)] = 0.0  # what was never seen has no factor
             out[block] = self._loss.expected(predictions(self.biases_, i, j) + low_rank)
         return out
+
+    def score(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
+        """Return R², the part of the variance of y that `predict(X)` explains; of Triples, without y."""
+        from sklearn.metrics import r2_score
+
+        values, predicted, weights = without_tensors(given_values(X, y), self.predict(X), sample_weight)
+        return float(r2_score(values, predicted, sample_weight=weights))
 
     def recommend(self, rows: Any, n: int = 10, exclude_seen: bool = True) -> Recommendations:
         """Return the columns with the largest predictions for each of some rows.
@@ -99,18 +104,20 @@ class CompletedMatrix:
         >>> model.recommend(["bob", "cyd"]).cols.tolist()
         ['Heat', 'Dune']
         """
-        wanted, positions = self._positions(rows, 0, n)
+        wanted, positions = self._required(rows, Axis.ROW, n)
+        (L, R), (mean, b, c) = self.factors_, self.biases_
 
         def scores(part: NDArray[Any]) -> NDArray[Any]:
-            found: NDArray[Any] = self._loss.expected(self._block(part))
+            whole = (L[part] @ R.T).astype(np.float64) + (mean + b[part])[:, None] + c
+            found: NDArray[Any] = self._loss.expected(whole)
             if exclude_seen:
                 forget(found, part, self.observed_)
             return found
 
         query, cols, found = largest(positions, self.shape_[1], n, scores)
-        return Recommendations(wanted[query], self._lookup(1).names(cols), found)
+        return Recommendations(wanted[query], self._index(Axis.COLUMN).names(cols), found)
 
-    def similar(self, items: Any, n: int = 10, *, side: Side = "column") -> Neighbours:
+    def similar(self, items: Any, n: int = 10, *, side: SideName = "column") -> Neighbours:
         """Return the columns (or rows) most like each of some columns (or rows).
 
         Likeness is the cosine between columns of the low-rank part W = L Rᵀ: the same for every way to write
@@ -130,17 +137,17 @@ class CompletedMatrix:
         Neighbours
             Three arrays `items`, `neighbours` and `cosines` of one length, most alike first.
         """
-        k = _side(side)
-        wanted, positions = self._positions(items, k, n)
-        A = directions(self.factors_[k], self.factors_[1 - k])
+        axis = Axis.named(side)
+        wanted, positions = self._required(items, axis, n)
+        A = directions(axis.of(self.factors_), axis.other.of(self.factors_))
 
         def cosines(part: NDArray[Any]) -> NDArray[Any]:
             found: NDArray[Any] = A[part] @ A.T
             found[np.arange(len(part)), part] = -np.inf
             return found
 
-        query, others, found = largest(positions, self.shape_[k], n, cosines)
-        return Neighbours(wanted[query], self._lookup(k).names(others), found)
+        query, others, found = largest(positions, axis.of(self.shape_), n, cosines)
+        return Neighbours(wanted[query], self._index(axis).names(others), found)
 
     def fold_in(
         self,
@@ -148,7 +155,7 @@ class CompletedMatrix:
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
-        side: Side = "row",
+        side: SideName = "row",
     ) -> Self:
         """Return a model of new rows, from their entries in known columns, without a refit.
 
@@ -171,45 +178,41 @@ class CompletedMatrix:
         >>> model.fold_in([("dan", "Dune")], [5.0]).recommend("dan").cols.tolist()
         ['Heat']
         """
-        check_is_fitted(self)
-        k = _side(side)
-        columns, values = named_entries(X, y)
-        labels, lines = self._lookup(k).numbered(columns[k], f"X[{{}}, {k}]")
-        places = self._lookup(1 - k).require(columns[1 - k], f"X[{{}}, {1 - k}]")
-        size = int(lines.max()) + 1 if labels is None else labels.size
-        line, pattern = self._solved(k, lines, places, values, sample_weight, Line.new(size, self.rank_))
+        axis = Axis.named(side)
+        names, values = named_entries(X, y)
+        labels, numbers = self._index(axis).numbered(axis.of(names), axis.where)
+        places = self._index(axis.other).require(axis.other.of(names), axis.other.where)
         folded: Self = clone(self)
         vars(folded).update({name: value for name, value in vars(self).items() if name.endswith("_")})
-        folded._put(k, labels, line)
-        folded.observed_ = pattern if k == 0 else pattern.columns(np.arange(self.shape_[0]), self.shape_[0])
-        folded.data_fingerprint_ = fingerprint(labels, lines, places, values)
+        folded._replace(axis, labels, self._solved(axis, numbers, places, values, sample_weight))
+        none = Pattern(np.zeros(1, np.int64), self.observed_.indices[:0])
+        folded.observed_ = none.extended(*axis.pair(numbers, places), folded.shape_[0])
+        folded.data_fingerprint_ = fingerprint(labels, numbers, places, values)
         return folded
 
     @all_or_nothing
     def partial_fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Take in more entries, of known and of new rows and columns, without a refit.
 
-        First the rows that have new entries are solved for, with all columns held, then the columns that
-        have new entries. What the other entries of these rows and columns said is remembered (by their
-        positions; sample weights of earlier entries are taken to have been 1). Rank and regularisation stay.
-        For the square loss.
+        First the rows that have new entries are solved for, while all columns stay as they are, then the
+        columns that have new entries. What their other entries said is remembered (by their positions; sample
+        weights of earlier entries are taken to have been 1). Rank and regularisation stay. For the square
+        loss.
         """
         if not hasattr(self, "factors_"):
             return self.fit(X, y, sample_weight)  # type: ignore[attr-defined,no-any-return]
         if not self._loss.is_square:
             raise ValueError("partial_fit takes the square loss: fit again, or fold_in new rows or columns")
-        columns, values = named_entries(X, y)
-        places = [self._grown(k, column) for k, column in enumerate(columns)]
-        for k in (0, 1):
-            touched, lines = np.unique(places[k], return_inverse=True)
-            seen = self.observed_
-            known = seen.rows(touched) if k == 0 else seen.columns(touched, self.shape_[1])
-            offsets, factors = self._offsets(k).copy(), self.factors_[k].copy()
-            before = Line(offsets[touched], factors[touched], known.counts.astype(np.float64))
-            line, _ = self._solved(k, lines, places[1 - k], values, sample_weight, before, known)
-            offsets[touched], factors[touched] = line.offsets, line.factors
-            self._put(k, self._lookup(k).labels, Line(offsets, factors, line.counts))
-        self.observed_ = self.observed_.extended(places[0], places[1], self.shape_[0])
+        names, values = named_entries(X, y)
+        places = self._grown(Axis.ROW, names[0]), self._grown(Axis.COLUMN, names[1])
+        for axis in Axis:
+            touched, numbers = np.unique(axis.of(places), return_inverse=True)
+            whole = self._lines(axis)
+            before = Lines(whole.offsets[touched], whole.factors[touched])
+            earlier = Earlier(before, self.observed_.lines(axis, touched, self.shape_[1]))
+            lines = self._solved(axis, numbers, axis.other.of(places), values, sample_weight, earlier)
+            self._replace(axis, self._index(axis).labels, whole.replaced(touched, lines))
+        self.observed_ = self.observed_.extended(*places, self.shape_[0])
         self.data_fingerprint_ = fingerprint(np.array(self.data_fingerprint_), *places, values)
         return self
 
@@ -223,81 +226,70 @@ class CompletedMatrix:
         right = np.column_stack([R, np.ones(len(R)), c])
         return aslinearoperator(left) @ aslinearoperator(right).T
 
-    def _lookup(self, k: int) -> Lookup:
-        """What finds rows (0) or columns (1) by label; made when first needed, and kept."""
-        labels = (self.row_labels_, self.col_labels_)[k]
-        known: dict[int, Lookup] = vars(self).setdefault("_lookups", {})
-        if k not in known or known[k].labels is not labels or known[k].size != self.shape_[k]:
-            known[k] = Lookup(labels, self.shape_[k], SIDES[k])
-        return known[k]
-
-    def _positions(self, items: Any, k: int, n: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _index(self, axis: Axis) -> LabelIndex:
+        """What finds rows, or columns, by label; made when first needed, and kept."""
         check_is_fitted(self)
+        size, labels = axis.of(self.shape_), axis.of((self.row_labels_, self.col_labels_))
+        made: dict[Axis, LabelIndex] = vars(self).setdefault("_indexes", {})
+        if axis not in made or made[axis].labels is not labels or made[axis].size != size:
+            made[axis] = LabelIndex(size, labels, axis.value)
+        return made[axis]
+
+    def _find(self, X: Any) -> tuple[Positions, Positions]:
+        """Return the positions of pairs, -1 for a row or column never seen."""
+        rows, cols = self._index(Axis.ROW), self._index(Axis.COLUMN)
+        if isinstance(X, Triples):
+            named = zip(X.shape, (X.row_labels, X.col_labels), strict=True)
+            names = [np.arange(size) if labels is None else labels for size, labels in named]
+            return rows.find(names[0])[X.rows], cols.find(names[1])[X.cols]
+        pairs = pair_columns(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return rows.find(pairs[0], Axis.ROW.where), cols.find(pairs[1], Axis.COLUMN.where)
+
+    def _required(self, items: Any, axis: Axis, n: int) -> tuple[NDArray[Any], Positions]:
+        """Return rows, or columns, as the user calls them, and their positions."""
         if n < 1:
             raise ValueError(f"n must be at least 1, not {n!r}")
-        wanted = column_of(np.atleast_1d(_to_array(items)), f"{SIDES[k]}s[{{}}]")
-        return wanted, self._lookup(k).require(wanted, f"{SIDES[k]}s[{{}}]")
-
-    def _block(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        """Return whole rows of the matrix."""
-        (L, R), (mean, b, c) = self.factors_, self.biases_
-        return np.asarray((L[rows] @ R.T).astype(np.float64) + (mean + b[rows])[:, None] + c)
+        where, (items,) = f"{axis.value}s[{{}}]", without_tensors(items)
+        items = np.asarray(items.to_numpy() if hasattr(items, "to_numpy") else items)
+        wanted = column_of(np.atleast_1d(items), where)
+        return wanted, self._index(axis).require(wanted, where)
 
     @property
     def _loss(self) -> Loss:
         return Loss.named(self.loss) if isinstance(self.loss, str) else self.loss
 
-    def _grown(self, k: int, column: NDArray[Any]) -> NDArray[Any]:
-        """Make room for what is new on a side, and return the positions of a column of names."""
-        labels, places = self._lookup(k).enlarged(column, f"X[{{}}, {k}]")
-        size = int(places.max(initial=self.shape_[k] - 1)) + 1
-        more = size - self.shape_[k]
-        if more:
-            offsets = np.append(self._offsets(k), np.zeros(more))
-            factors = np.pad(self.factors_[k], ((0, more), (0, 0)))
-            self._put(k, labels, Line(offsets, factors, np.empty(0)))
-            if k == 0:
-                self.observed_ = self.observed_.extended(np.empty(0, int), np.empty(0, int), size)
+    def _grown(self, axis: Axis, names: NDArray[Any]) -> Positions:
+        """Make room for what is new on an axis, and return the positions of names."""
+        labels, places = self._index(axis).enlarged(names, axis.where)
+        size = int(places.max(initial=axis.of(self.shape_) - 1)) + 1
+        if size > axis.of(self.shape_):
+            self._replace(axis, labels, self._lines(axis).extended(size))
+            nothing = np.empty(0, np.int64)
+            self.observed_ = self.observed_.extended(nothing, nothing, self.shape_[0])
         return places
 
     def _solved(
-        self,
-        k: int,
-        lines: NDArray[Any],
-        places: NDArray[Any],
-        values: NDArray[Any],
-        sample_weight: Any,
-        before: Line,
-        known: Pattern | None = None,
-    ) -> tuple[Line, Pattern]:
-        """Return lines of side k fitted to entries, and the positions of these."""
-        shape = len(before.offsets), self.shape_[1 - k]
-        cost = completion_of(Triples(lines, places, values, shape), sample_weight, self.loss, np.float64)
-        other = Other(self.biases_.mean + self._offsets(1 - k), self.factors_[1 - k])
-        line = updated(cost, before, other, self.regularization_, self.bias, known)
-        return line, Pattern.of(cost.observed.by_row)
+        self, axis: Axis, numbers: Positions, places: Positions, values: Any, sample_weight: Any,
+        earlier: Earlier | None = None,
+    ) -> Lines:  # fmt: skip
+        """Return lines of an axis fitted to entries, at places of the other axis, which stays as it is."""
+        data = Triples(numbers, places, values, (int(numbers.max()) + 1, axis.other.of(self.shape_)))
+        cost = completion_of(data, sample_weight, self.loss, np.float64)
+        offsets, factors = self._lines(axis.other)
+        other = Lines(self.biases_.mean + offsets, factors)
+        return solve(cost, other, self.regularization_, self.bias, earlier)
 
-    def _put(self, k: int, labels: NDArray[Any] | None, line: Line) -> None:
-        """Take `line` for the rows (0) or columns (1)."""
-        factors = line.factors.astype(self.factors_[k].dtype, copy=False)
-        if k == 0:
-            self.row_labels_, self.factors_ = labels, (factors, self.factors_[1])
-            self.biases_ = self.biases_._replace(rows=line.offsets)
-        else:
-            self.col_labels_, self.factors_ = labels, (self.factors_[0], factors)
-            self.biases_ = self.biases_._replace(cols=line.offsets)
+    def _lines(self, axis: Axis) -> Lines:
+        """All rows, or all columns."""
+        return Lines(axis.of((self.biases_.rows, self.biases_.cols)), axis.of(self.factors_))
+
+    def _replace(self, axis: Axis, labels: NDArray[Any] | None, lines: Lines) -> None:
+        """Take others for the rows, or for the columns."""
+        other = self._lines(axis.other)
+        factors = lines.factors.astype(axis.of(self.factors_).dtype, copy=False)
+        self.factors_ = axis.pair(factors, other.factors)
+        self.biases_ = Offsets(self.biases_.mean, *axis.pair(lines.offsets, other.offsets))
         self.shape_ = len(self.factors_[0]), len(self.factors_[1])
-
-    def _offsets(self, k: int) -> NDArray[np.float64]:
-        return self.biases_.cols if k else self.biases_.rows
-
-
-def _side(side: str) -> int:
-    if side not in SIDES:
-        raise ValueError(f"side must be 'row' or 'column', not {side!r}")
-    return SIDES.index(side)
-
-
-def _to_array(items: Any) -> NDArray[Any]:
-    (items,) = without_tensors(items)
-    return np.asarray(items.to_numpy() if hasattr(items, "to_numpy") else items)
+        others = axis.other.of((self.row_labels_, self.col_labels_))
+        self.row_labels_, self.col_labels_ = axis.pair(labels, others)

@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from sklearn.utils.validation import _check_sample_weight, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
+from rankfold.data.labels import check_positions, is_text
 from rankfold.data.triples import Triples
 from rankfold.entries.observed import Observed
-from rankfold.estimators.inputs import check_positions, is_text, pair_columns
+from rankfold.estimators.completion.axes import Axis
+from rankfold.estimators.inputs import checked_weights, pair_columns
 from rankfold.estimators.tensors import without_tensors
 
 
@@ -32,28 +34,35 @@ def training_triples(X: Any, y: Any) -> Triples:
         row_labels, rows = np.unique(rows, return_inverse=True)
         col_labels, cols = np.unique(cols, return_inverse=True)
         return Triples(rows, cols, values, (row_labels.size, col_labels.size), row_labels, col_labels)
-    shape = [int(check_positions(column, f"X[{{}}, {k}]").max()) + 1 for k, column in enumerate((rows, cols))]
-    return Triples(rows, cols, values, (shape[0], shape[1]))
+    height, width = (int(check_positions(axis.of((rows, cols)), axis.where).max()) + 1 for axis in Axis)
+    return Triples(rows, cols, values, (height, width))
 
 
 def named_entries(X: Any, y: Any) -> tuple[tuple[NDArray[Any], NDArray[Any]], NDArray[Any]]:
     """Return rows and columns as the user calls them, and the values."""
+    given = given_values(X, y)
     if isinstance(X, Triples):
-        if y is not None:
-            raise ValueError("Triples hold their values: leave out y")
         labels = (X.row_labels, X.rows), (X.col_labels, X.cols)
         rows, cols = (places if names is None else names[places] for names, places in labels)
         return (rows, cols), X.values
+    rows, cols = pair_columns(X)
+    if not rows.size:
+        raise ValueError("Found array with 0 sample(s): X is empty; give at least one known entry")
+    return (rows, cols), _values(given, rows.size)
+
+
+def given_values(X: Any, y: Any) -> Any:
+    """Return the values of entries, which Triples bring along and pairs do not."""
+    if isinstance(X, Triples):
+        if y is not None:
+            raise ValueError("Triples hold their values: leave out y")
+        return X.values
     if y is None:
         raise ValueError(
             "this estimator requires y to be passed, but the target y is None: give the values of the pairs, "
             "or Triples as X"
         )
-    rows, cols = pair_columns(X)
-    (y,) = without_tensors(y)
-    if not rows.size:
-        raise ValueError("Found array with 0 sample(s): X is empty; give at least one known entry")
-    return (rows, cols), _values(y, rows.size)
+    return without_tensors(y)[0]
 
 
 def _values(y: Any, length: int) -> NDArray[Any]:
@@ -71,16 +80,14 @@ def _values(y: Any, length: int) -> NDArray[Any]:
 
 
 def completion_of(data: Triples, sample_weight: Any, loss: str | Loss, dtype: DTypeLike) -> Completion:
-    """Return the cost of fitting the entries; one that comes twice is two observations."""
-    held = np.dtype(dtype)
-    if held not in (np.float32, np.float64):
+    """Return the cost of fitting the entries; a pair that comes twice is two observations."""
+    number = np.dtype(dtype)
+    if number not in (np.float32, np.float64):
         raise ValueError(f"dtype must be 'float64' or 'float32', not {dtype!r}")
-    values = np.asarray(data.values).astype(held, copy=False)
+    values = np.asarray(data.values).astype(number, copy=False)
     (weights,) = without_tensors(sample_weight)
     if weights is not None:
-        weights = _check_sample_weight(weights, values, dtype=held, ensure_non_negative=True)
-        if not weights.any():
-            raise ValueError("sample_weight is zero for every entry: there is nothing to fit")
+        weights = checked_weights(weights, values.size, number)
     loss = Loss.named(loss) if isinstance(loss, str) else loss
     loss.check_values(values)
     # What has no entry is predicted by the mean and the other side's offset: no reason for a warning.

@@ -1,4 +1,4 @@
-"""New rows, columns and entries in a fitted model: one side's factor is solved for, the other's held."""
+"""New rows, columns and entries in a fitted model: one axis is solved for while the other stays as it is."""
 
 from __future__ import annotations
 
@@ -19,87 +19,97 @@ Floats = NDArray[Any]
 _ROUNDS = 50  # of majorisation, for losses other than the square
 
 
-class Line(NamedTuple):
-    """Offsets and factors of some rows (or columns), with the number of entries that they come from."""
+class Lines(NamedTuple):
+    """Some rows of a model, or some of its columns: an offset and a factor for each."""
 
     offsets: Floats
     factors: Floats
-    counts: Floats
 
-    @classmethod
-    def new(cls, lines: int, rank: int) -> Line:
-        """Return lines of which nothing is known yet."""
-        return cls(np.zeros(lines), np.zeros((lines, rank)), np.zeros(lines))
+    def extended(self, size: int) -> Lines:
+        """Return `size` lines, of which the new ones are all zero."""
+        more = size - len(self.offsets)
+        return Lines(np.append(self.offsets, np.zeros(more)), np.pad(self.factors, ((0, more), (0, 0))))
 
-
-class Other(NamedTuple):
-    """The other side, which is held: the offsets of its lines (the mean included), and their factors."""
-
-    offsets: Floats
-    factors: Floats
+    def replaced(self, numbers: NDArray[Any], lines: Lines) -> Lines:
+        """Return the lines with others in the place of those of some numbers."""
+        offsets, factors = self.offsets.copy(), self.factors.copy()
+        offsets[numbers], factors[numbers] = lines
+        return Lines(offsets, factors)
 
 
 class Earlier(NamedTuple):
-    """Normal equations Q x = q that lines solved before, for entries that are no longer at hand."""
+    """What lines were before new entries came, and where the entries are that they were fitted to."""
+
+    lines: Lines
+    entries: Pattern
+
+
+class NormalEquations(NamedTuple):
+    """Q x = q for each of some lines."""
 
     Q: Floats
     q: Floats
 
 
-def updated(
-    cost: Completion, before: Line, other: Other, weight: float, bias: bool, known: Pattern | None = None
-) -> Line:
+def solve(cost: Completion, other: Lines, weight: float, bias: bool, earlier: Earlier | None = None) -> Lines:
     """Return the rows of a completion cost fitted to its entries, and to those they were fitted to before.
 
-    Of entries before, `known`, the positions suffice: x solved (Q + λ √n I) x = q for them, which gives q
-    (for the square loss, and with weights of 1). For rows that are new, the result is what a fit of all would
-    find for them if it left the columns as they are.
+    `other` are the columns, which stay as they are; the mean is in their offsets. Of entries before, the
+    positions suffice: x solved (Q + λ √n I) x = q for them, which gives q (for the square loss, and with
+    weights of 1). For rows that are new, the result is what a fit of all would find for them if it left the
+    columns as they are.
     """
     side = cost.observed.plain.by_row
-    total = before.counts + side_counts(side)
-    lead, offsets, earlier = other.offsets[side.indices], before.offsets, None
+    before = np.zeros(side.lines) if earlier is None else earlier.entries.counts.astype(np.float64)
+    given = other.offsets[side.indices]  # the part of each prediction that does not change
+    offsets = np.zeros(side.lines) if earlier is None else earlier.lines.offsets
     if bias:
-        if known is not None:
-            earlier = Earlier(before.counts[:, None, None], ((before.counts + RIDGE) * offsets)[:, None])
+        remembered = None
+        if earlier is not None:
+            remembered = NormalEquations(before[:, None, None], ((before + RIDGE) * offsets)[:, None])
         ones, ridges = np.ones((len(other.offsets), 1)), np.full(side.lines, RIDGE)
-        offsets = _solve(side, cost.loss, lead, ones, ridges, earlier)[:, 0]
-        lead = lead + offsets[side.keys]
+        offsets = _solve(side, cost.loss, given, ones, ridges, remembered)[:, 0]
+        given = given + offsets[side.keys]
     B = np.ascontiguousarray(other.factors, dtype=np.float64)
-    if known is not None:
-        Q, sums = _earlier_entries(known, B)
-        x = before.factors
-        q = np.einsum("ikm,im->ik", Q, x) + _ridges(weight, before.counts)[:, None] * x
-        # What the earlier entries ask of x changes with the offset.
-        earlier = Earlier(Q, q - (offsets - before.offsets)[:, None] * sums)
-    return Line(offsets, _solve(side, cost.loss, lead, B, _ridges(weight, total), earlier), total)
+    remembered = None if earlier is None else _remembered(earlier, offsets, B, _ridges(weight, before))
+    ridges = _ridges(weight, before + side_counts(side))
+    return Lines(offsets, _solve(side, cost.loss, given, B, ridges, remembered))
 
 
 def _ridges(weight: float, counts: Floats) -> Floats:
     return weight * np.sqrt(np.maximum(counts, 1.0))
 
 
+def _remembered(earlier: Earlier, offsets: Floats, B: Floats, ridges: Floats) -> NormalEquations:
+    """What the earlier entries ask of the factors, now that the lines have other offsets."""
+    Q, sums = _over_positions(earlier.entries, B)
+    x = earlier.lines.factors
+    q = np.einsum("ikm,im->ik", Q, x) + ridges[:, None] * x
+    return NormalEquations(Q, q - (offsets - earlier.lines.offsets)[:, None] * sums)
+
+
 def _solve(
-    side: Side, loss: Loss, lead: Floats, B: Floats, ridges: Floats, earlier: Earlier | None
+    side: Side, loss: Loss, given: Floats, B: Floats, ridges: Floats, remembered: NormalEquations | None
 ) -> Floats:
-    """Minimise Σ w ℓ(lead + x_i·B_j, y) + ridge ‖x_i‖², and what earlier entries add to it, over each x_i.
+    """Minimise Σ w ℓ(given + x_i·B_j, y) + ridge ‖x_i‖², and what is remembered, over each x_i.
 
     The square loss takes one step; others are majorised by square ones, again and again.
     """
     x = np.zeros((side.lines, B.shape[1]))
     for _ in range(1 if loss.is_square else _ROUNDS):
         W = np.einsum("pk,pk->p", x[side.keys], B[side.indices])
-        _, first, second = loss(lead + W, side.data[:, 0])
+        _, first, second = loss(given + W, side.data[:, 0])
         half = float(np.max(second, initial=0.0)) / 2 or 1.0
         data = side.data.astype(np.float64)
         data[:, 0] = W - first / (2 * half)
         Q, q = normal_equations(replace(side, data=data), B, 0, side.lines)
-        if earlier is not None:
-            Q, q = Q + earlier.Q, q + earlier.q
+        if remembered is not None:
+            Q, q = Q + remembered.Q, q + remembered.q
         x = solved(Q, q, ridges / half)
     return x
 
 
-def _earlier_entries(pattern: Pattern, B: Floats) -> tuple[Floats, Floats]:
+def _over_positions(pattern: Pattern, B: Floats) -> tuple[Floats, Floats]:
     """Σ B_j B_jᵀ and Σ B_j over the positions of each row."""
     lines = pattern.indptr.size - 1
     bounds = np.array([[0, lines]], dtype=np.uint64)

@@ -5,49 +5,45 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import replace
-from numbers import Integral, Real
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
+from rankfold.data.triples import Triples
+from rankfold.estimators.completion.choosing import Choice, choose_weight
 from rankfold.estimators.completion.completed import CompletedMatrix
 from rankfold.estimators.completion.entries import completion_of, training_triples
 from rankfold.estimators.completion.pattern import Pattern
-from rankfold.estimators.completion.regularization import (
-    MAX_ENTRIES,
-    Factors,
-    Penalised,
-    choose_weight,
-    sample_lines,
-)
+from rankfold.estimators.completion.penalised import Penalised
+from rankfold.estimators.completion.starts import LastFit, Start, StartKind
 from rankfold.estimators.fingerprint import fingerprint
-from rankfold.estimators.fitting import Geometries, all_or_nothing, fit_problem, problem_of
-from rankfold.estimators.tensors import TensorScore
+from rankfold.estimators.fitting import Geometries, all_or_nothing, fit_problem, problem_of, record_run
+from rankfold.estimators.inputs import checked_rank, checked_regularization, is_auto
 from rankfold.problem import Problem
 from rankfold.run.blas import one_blas_thread
 from rankfold.run.checkpoint import Checkpoint
 from rankfold.run.driver import Callback
-from rankfold.run.result import Result
-from rankfold.run.stopping import RelativeChange, StopKind
+from rankfold.run.stopping import RelativeChange, Stop, StopKind
 from rankfold.run.trace import Trace, TraceRow
 from rankfold.selection.identifiability import shortages
 from rankfold.selection.rank import RankPath, choose_rank
+from rankfold.selection.sampling import sample_lines
 from rankfold.solvers import ConjugateGradient, Method
 
+MAX_ENTRIES = 1_000_000  # that the choice of rank and regularisation looks at, about
 # Regularised fits slow down once and for all; without a regulariser a plateau may come before the end, and
 # the default solver has to see 20 slow iterations before it tries something else.
 _WINDOW, _PLAIN_WINDOW = 3, 25
 _EXACT = 1e-20  # of the value at W = 0: data that a matrix of this rank fits exactly
 
 
-class MatrixCompletion(CompletedMatrix, TensorScore, RegressorMixin, BaseEstimator):
+class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     """Predict the entries of a matrix from those that are known, by a matrix of low rank.
 
     Entry (i, j) is predicted by mean + b_i + c_j + L_i·R_j, with offsets b and c of rows and columns.
@@ -70,18 +66,18 @@ class MatrixCompletion(CompletedMatrix, TensorScore, RegressorMixin, BaseEstimat
         "auto", "full_rank", "polar", "subspace", "embedded", or a geometry class.
     solver
         "auto", another solver's name, or a solver.
-    tolerance
+    tol
         The fit has converged when over three iterations (25 without regularisation) the cost fell by at most
         this part of itself.
-    max_iterations
-        The most iterations of the last fit; a `ConvergenceWarning` tells that they did not suffice.
+    max_iter
+        The most iterations of the last fit; a `ConvergenceWarning` says if they did not suffice.
     dtype
         Of the data and the factors while fitting: "float64", or "float32" in less memory.
     warm_start
         Whether `fit` starts from the factors, and with the regularisation, that the last `fit` found, if
         rows, columns and rank are the same.
     random_state
-        Of the choice of held-out entries and of start points: an int for the same result each time.
+        Decides which entries are held out, and start points: an int for the same result each time.
     verbose
         0: silent; 1: a live line, on a terminal; 2: a line per iteration, and per rank and λ tried.
 
@@ -90,17 +86,19 @@ class MatrixCompletion(CompletedMatrix, TensorScore, RegressorMixin, BaseEstimat
     factors_ : (L, R)
         Of shapes (rows, rank) and (columns, rank).
     biases_ : (mean, rows, cols)
-        All zero without `bias`.
+        The offsets; all zero without `bias`.
     shape_, rank_, regularization_
         The size of the matrix, and what was used where "auto" was asked for.
     row_labels_, col_labels_ : array or None
         What the rows and columns are called, in the order of the factors; None where X held positions.
     n_iter_, trace_, converged_, stop_reason_
         Iterations of the last fit, what each did, and how it ended.
-    rank_path_, regularization_path_
-        Held-out errors by rank, and pairs (λ, held-out loss), where these were chosen; else None.
+    rank_path_ : RankPath or None
+        Held-out errors by rank, where the rank was chosen.
+    regularization_path_ : RegularizationPath or None
+        Held-out errors by λ, where λ was chosen.
     observed_ : (indptr, indices)
-        The positions that the model was fitted to, by row.
+        The positions that the model was fitted to: row i has columns indices[indptr[i]:indptr[i + 1]].
     data_fingerprint_ : str
         Equal for equal data, in whatever order.
 
@@ -130,8 +128,8 @@ class MatrixCompletion(CompletedMatrix, TensorScore, RegressorMixin, BaseEstimat
         loss: str | Loss = "square",
         geometry: str | Geometries = "auto",
         solver: str | Method[Any] = "auto",
-        tolerance: float = 1e-4,
-        max_iterations: int = 500,
+        tol: float = 1e-4,
+        max_iter: int = 500,
         dtype: DTypeLike = "float64",
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -143,8 +141,8 @@ class MatrixCompletion(CompletedMatrix, TensorScore, RegressorMixin, BaseEstimat
         self.loss = loss
         self.geometry = geometry
         self.solver = solver
-        self.tolerance = tolerance
-        self.max_iterations = max_iterations
+        self.tol = tol
+        self.max_iter = max_iter
         self.dtype = dtype
         self.warm_start = warm_start
         self.random_state = random_state
@@ -180,16 +178,10 @@ class MatrixCompletion(CompletedMatrix, TensorScore, RegressorMixin, BaseEstimat
         """
         data = training_triples(X, y)
         validate_data(self, np.empty((0, 2)) if data is X else X, skip_check_array=True)
-        plain = completion_of(data, sample_weight, self.loss, self.dtype)
-        side = plain.observed.by_row
-        self.data_fingerprint_ = fingerprint(
-            data.row_labels, data.col_labels, side.indptr, side.indices, side.data
-        )
-        warm = _Warm.of(self) if self.warm_start and hasattr(self, "factors_") else None
-        self.row_labels_, self.col_labels_, self.shape_ = data.row_labels, data.col_labels, plain.shape
+        last = self._last_fit()
+        self.row_labels_, self.col_labels_ = data.row_labels, data.col_labels
         with one_blas_thread():  # as in `minimize`, and between its calls
-            self._fit(plain, warm, callback=callback, checkpoint=checkpoint, resume=resume)
-        self.observed_ = Pattern.of(side)
+            self._fit(data, sample_weight, last, callback=callback, checkpoint=checkpoint, resume=resume)
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -197,123 +189,112 @@ class MatrixCompletion(CompletedMatrix, TensorScore, RegressorMixin, BaseEstimat
         tags.input_tags.categorical = tags.input_tags.string = tags.input_tags.positive_only = True
         return tags
 
-    def _fit(self, plain: Completion, warm: _Warm | None, **options: Any) -> None:
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.rank_ = self._choose_rank(plain, seed)
-        if warm is not None and not warm.fits(self):
-            warm = None
-        weight, found = self._choose_weight(plain, seed, warm)
-        if not weight:
-            _warn_of_shortages(plain, self.rank_)
-        penalised = Penalised.of(plain, self.bias)
-        self.regularization_, self.biases_ = weight, penalised.offsets
-        factors = self._start(penalised, warm, found, seed) if options["resume"] is None else None
-        problem = problem_of(penalised.cost(weight), self.rank_, self.geometry)
-        if factors is None and options["resume"] is None and weight:
-            self._all_zero(problem)
-        else:
-            self._minimise(problem, penalised, factors, **options)
-
-    def _start(self, penalised: Penalised, warm: _Warm | None, found: Any, seed: int) -> Factors | None:
-        """Return where to start; None for the cost's own start point or, with a penalty, if W = 0 is best."""
-        weight = self.regularization_
-        if warm is not None:
-            return warm.factors
-        if not weight:
+    def _last_fit(self) -> LastFit | None:
+        if not (self.warm_start and hasattr(self, "factors_")):
             return None
-        return penalised.start(weight, self.rank_, seed) if found is None else penalised.swept(found, weight)
+        return LastFit((self.row_labels_, self.col_labels_), self.factors_, self.regularization_)
 
-    def _choose_rank(self, plain: Completion, seed: int) -> int:
-        self.rank_path_: RankPath | None = None
-        if isinstance(self.rank, str) and self.rank == "auto":
-            part = Penalised.of(sample_lines(plain, MAX_ENTRIES, seed), self.bias)
-            if self.bias and not plain.quadratic:
-                raise ValueError(f"rank='auto' with the loss {self.loss!r} takes bias=False; or give a rank")
-            path = choose_rank(part.completion, seed=seed, verbose=self.verbose)
-            self.rank_path_ = replace(path, factors=None)
-            return path.chosen
-        rank: Any = self.rank
-        largest = min(plain.shape)
-        if not (isinstance(rank, Integral) and 1 <= int(rank) <= largest):
-            raise ValueError(
-                f"rank must be 'auto' or an integer from 1 to {largest}, the lesser of {plain.shape[0]} rows "
-                f"and {plain.shape[1]} columns; got {rank!r}"
+    def _fit(self, data: Triples, sample_weight: Any, last: LastFit | None, **run: Any) -> None:
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        cost = self._cost(data, sample_weight)
+        sample = sample_lines(cost, MAX_ENTRIES, seed) if is_auto(self.regularization) else None
+        penalised = Penalised.of(cost, self.bias)
+        self.biases_ = penalised.offsets
+        del cost  # a copy of the data, and the fit below works on another one
+        self.rank_ = self._choose_rank(penalised, seed)
+        last = last if last and last.serves(data, self.rank_) else None
+        choice = self._choose_weight(sample, last, seed)
+        del sample
+        self.regularization_, self.regularization_path_ = choice.weight, choice.path
+        if not choice.weight:
+            _warn_of_shortages(penalised.completion, self.rank_)
+        start = self._start(penalised, choice, last, resumed=run["resume"] is not None, seed=seed)
+        problem = problem_of(penalised.cost(choice.weight), self.rank_, self.geometry)
+        if start.kind is StartKind.ZERO:
+            self._take_zero(problem)
+        else:
+            self._minimise(problem, penalised, start, **run)
+
+    def _cost(self, data: Triples, sample_weight: Any) -> Completion:
+        """Check the settings and the data, note what the data are, and return the cost of fitting them."""
+        cost = completion_of(data, sample_weight, self.loss, self.dtype)
+        if not is_auto(self.regularization):
+            checked_regularization(self.regularization, "'auto' or ")
+        if not is_auto(self.rank):
+            checked_rank(
+                self.rank, min(cost.shape), "the lesser of {} rows and {} columns".format(*cost.shape)
             )
-        return int(rank)
+        elif self.bias and not cost.quadratic:
+            raise ValueError(f"rank='auto' with the loss {self.loss!r} takes bias=False; or give a rank")
+        side = cost.observed.by_row
+        self.data_fingerprint_ = fingerprint(
+            data.row_labels, data.col_labels, side.indptr, side.indices, side.data
+        )
+        self.shape_, self.observed_ = cost.shape, Pattern.of(side)
+        return cost
 
-    def _choose_weight(self, plain: Completion, seed: int, warm: _Warm | None) -> tuple[float, Any]:
-        """Return λ, and the factors that its choice found, if there was one."""
-        self.regularization_path_: tuple[tuple[float, float], ...] | None = None
-        if isinstance(self.regularization, str):
-            if self.regularization != "auto":
-                raise ValueError(f"regularization must be 'auto' or a number, not {self.regularization!r}")
-            if warm is not None:
-                return warm.regularization, None
-            choice = choose_weight(plain, self.bias, self.rank_, self.geometry, seed, self.verbose)
-            self.regularization_path_ = choice.candidates
-            return choice.weight, choice.factors
-        weight: Any = self.regularization
-        if not (isinstance(weight, Real) and 0 <= float(weight) < np.inf):
-            raise ValueError(f"regularization must be 'auto' or finite and at least 0, not {weight!r}")
-        return float(weight), None
+    def _choose_rank(self, penalised: Penalised, seed: int) -> int:
+        self.rank_path_: RankPath | None = None
+        if not is_auto(self.rank):
+            return int(self.rank)
+        sample = sample_lines(penalised.completion, MAX_ENTRIES, seed)
+        path = choose_rank(sample, seed=seed, verbose=self.verbose)
+        self.rank_path_ = replace(path, factors=None)  # they are of a sample, and lack what was held out
+        return path.chosen
 
-    def _all_zero(self, problem: Problem) -> None:
+    def _choose_weight(self, sample: Completion | None, last: LastFit | None, seed: int) -> Choice:
+        """Choose λ by a sample of the data; there is none where λ is given."""
+        if sample is None:
+            return Choice(float(self.regularization))
+        if last is not None:
+            return Choice(last.regularization)
+        return choose_weight(sample, self.bias, self.rank_, self.geometry, seed, self.verbose)
+
+    def _start(
+        self, penalised: Penalised, choice: Choice, last: LastFit | None, resumed: bool, seed: int
+    ) -> Start:
+        if resumed:
+            return Start(StartKind.CHECKPOINT)
+        if last is not None:
+            return Start.at(last.factors)
+        if not choice.weight:
+            return Start(StartKind.COST)
+        if choice.factors is not None:
+            return Start.at(penalised.swept(choice.factors, choice.weight))
+        return penalised.start(choice.weight, self.rank_, seed)
+
+    def _take_zero(self, problem: Problem) -> None:
+        """Take W = 0 for the model."""
         value = float(problem.cost.value_at_zero)
         L, R = (np.zeros((d, self.rank_), self.dtype) for d in self.shape_)
-        self.factors_, self.n_iter_, self.trace_ = (L, R), 1, Trace([TraceRow(0, value, 0.0, 0.0)])
-        self.converged_, self.stop_reason_ = True, "with this regularization, W = 0 is best"
+        self.factors_ = L, R
+        stop = Stop("with this regularization, W = 0 is best", StopKind.CONVERGED)
+        record_run(self, Trace([TraceRow(0, value, 0.0, 0.0)]), stop)
 
-    def _minimise(
-        self, problem: Problem, penalised: Penalised, factors: Factors | None, **options: Any
-    ) -> None:
+    def _minimise(self, problem: Problem, penalised: Penalised, start: Start, **run: Any) -> None:
         weight = self.regularization_
         auto = isinstance(self.solver, str) and self.solver == "auto"
-        with warnings.catch_warnings():
-            if weight:  # where W loses rank the penalty has a kink, and at its bottom there is no way down
-                warnings.filterwarnings("ignore", message=".*stalled", category=ConvergenceWarning)
-            result: Result = fit_problem(
-                problem,
-                solver=ConjugateGradient() if auto and weight else self.solver,
-                x0=None if factors is None else problem.geometry.from_factors(*factors),
-                max_iterations=self.max_iterations,
-                tolerance=_EXACT,
-                stop=RelativeChange(self.tolerance, _WINDOW if weight else _PLAIN_WINDOW),
-                verbose=self.verbose,
-                **options,
-            )
+        # Where W loses rank the penalty has a kink, and at its bottom there is no way down.
+        accepted = (StopKind.STALLED,) if weight else ()
+        result = fit_problem(
+            problem,
+            accepted,
+            solver=ConjugateGradient() if auto and weight else self.solver,
+            x0=start.point(problem.geometry),
+            max_iterations=self.max_iter,
+            tolerance=_EXACT,
+            stop=RelativeChange(self.tol, _WINDOW if weight else _PLAIN_WINDOW),
+            verbose=self.verbose,
+            **run,
+        )
         self.factors_ = penalised.balanced(*result.factors)
-        self.n_iter_, self.trace_ = max(result.iterations, 1), result.trace
-        at_kink = bool(weight) and result.stop.kind is StopKind.STALLED
-        self.converged_, self.stop_reason_ = result.converged or at_kink, result.stop_reason
+        stop = Stop(result.stop_reason, StopKind.CONVERGED) if result.stop.kind in accepted else result.stop
+        record_run(self, result.trace, stop)
 
 
-def _warn_of_shortages(plain: Completion, rank: int) -> None:
+def _warn_of_shortages(completion: Completion, rank: int) -> None:
     """Without a regulariser, what too few entries leave open stays open: some predictions are chance."""
-    why = shortages(plain, rank)
+    why = shortages(completion, rank)
     if why:
         message = f"the fit is not unique: {'; '.join(why)}. Lower the rank, or set regularization"
         warnings.warn(message, UserWarning, stacklevel=4)
-
-
-class _Warm(NamedTuple):
-    """What the last fit found, for the next one to start from."""
-
-    shape: tuple[int, int]
-    row_labels: Any
-    col_labels: Any
-    factors: Factors
-    regularization: float
-
-    @classmethod
-    def of(cls, model: MatrixCompletion) -> _Warm:
-        labels = model.row_labels_, model.col_labels_
-        return cls(model.shape_, *labels, model.factors_, model.regularization_)
-
-    def fits(self, model: MatrixCompletion) -> bool:
-        """Whether rows, columns and rank are the same as those that `model` is about to be fitted to."""
-        same = (
-            (mine is None) == (theirs is None) and (theirs is None or np.array_equal(mine, theirs))
-            for mine, theirs in ((self.row_labels, model.row_labels_), (self.col_labels, model.col_labels_))
-        )
-        same_size = self.shape == model.shape_ and self.factors[0].shape[1] == model.rank_
-        return same_size and all(same)

@@ -76,7 +76,7 @@ def subtracted(cost: Completion, offsets: Offsets) -> Completion:
 
 
 def predictions(offsets: Offsets, rows: NDArray[Any], cols: NDArray[Any]) -> Floats:
-    """Return mean + rows + cols at positions, of which -1 stands for a row or column never seen."""
+    """Return what offsets predict; position -1 is a row or column never seen, which has none."""
     return (
         offsets.mean
         + np.where(rows < 0, 0.0, offsets.rows[rows])

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.entries.observed import Side
+from rankfold.estimators.completion.axes import Axis
 
 
 class Pattern(NamedTuple):
@@ -47,6 +48,10 @@ class Pattern(NamedTuple):
         """Number of entries of each row."""
         return self.indptr[1:] - self.indptr[:-1]
 
+    def lines(self, axis: Axis, chosen: NDArray[Any], width: int) -> Pattern:
+        """Return some rows, or some of the `width` columns as rows, in the order asked for."""
+        return self.rows(chosen) if axis is Axis.ROW else self.columns(chosen, width)
+
     def rows(self, chosen: NDArray[Any]) -> Pattern:
         """Return some rows, in the order asked for."""
         sizes = self.counts[chosen]
@@ -54,9 +59,9 @@ class Pattern(NamedTuple):
         places = np.arange(indptr[-1]) + np.repeat(self.indptr[chosen] - indptr[:-1], sizes)
         return Pattern(indptr, self.indices[places])
 
-    def columns(self, chosen: NDArray[Any], size: int) -> Pattern:
-        """Return some columns as rows: the rows in which each of them has an entry; `size` columns in all."""
-        number = np.full(size, -1)
+    def columns(self, chosen: NDArray[Any], width: int) -> Pattern:
+        """Return some of the `width` columns as rows: the rows in which each of them has an entry."""
+        number = np.full(width, -1)
         number[chosen] = np.arange(len(chosen))
         found = number[self.indices]
         entries = np.flatnonzero(found >= 0)
@@ -66,10 +71,10 @@ class Pattern(NamedTuple):
         indptr = np.concatenate([[0], np.cumsum(np.bincount(found, minlength=len(chosen)))])
         return Pattern(indptr, rows.astype(self.indices.dtype))
 
-    def extended(self, rows: NDArray[Any], cols: NDArray[Any], lines: int) -> Pattern:
-        """Return the positions with more of them, `lines` rows in all."""
-        indptr = np.append(self.indptr, np.full(lines + 1 - self.indptr.size, self.indptr[-1]))
-        order = np.argsort(rows, kind="stable")
+    def extended(self, rows: NDArray[Any], cols: NDArray[Any], height: int) -> Pattern:
+        """Return the positions with more of them, in a matrix of `height` rows."""
+        indptr = np.append(self.indptr, np.full(height + 1 - self.indptr.size, self.indptr[-1]))
+        order = np.lexsort((cols, rows))
         indices = np.insert(self.indices, indptr[rows[order] + 1], cols[order].astype(self.indices.dtype))
-        indptr[1:] += np.cumsum(np.bincount(rows, minlength=lines))
+        indptr[1:] += np.cumsum(np.bincount(rows, minlength=height))
         return Pattern(indptr, indices)

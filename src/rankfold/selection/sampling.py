@@ -1,0 +1,52 @@
+"""A part of the data that choices are made on, where all of them would take too long."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold.costs.completion import Completion
+from rankfold.entries.observed import Observed, Side
+
+MIN_LINES = 100  # rows (or columns) of a sample, if there are as many
+
+
+def sample_lines(completion: Completion, limit: int, seed: int) -> Completion:
+    """Return the cost of some rows that together have about `limit` entries; columns, if there are more.
+
+    The cost itself, if it has no more entries than that. Nothing of the size of the data is made.
+
+    Examples
+    --------
+    >>> import rankfold as rf
+    >>> cost = rf.Completion([0, 0, 1, 2], [0, 1, 1, 0], [1.0, 2.0, 4.0, 2.0], (3, 2))
+    >>> sample_lines(cost, 10, seed=0) is cost
+    True
+    """
+    if completion.observed.size <= limit:
+        return completion
+    (d1, d2), observed = completion.shape, completion.observed
+    side = observed.by_row if d1 >= d2 else observed.by_column
+    order = np.random.default_rng(seed).permutation(side.lines)
+    count = int(np.searchsorted(np.cumsum(side.counts[order]), limit, side="right"))
+    chosen = np.sort(order[: max(count, min(MIN_LINES, side.lines))])
+    lines, entries = _entries_of(side, chosen)
+    rows, cols = (lines, side.indices[entries]) if d1 >= d2 else (side.indices[entries], lines)
+    sample = Observed.from_triples(
+        rows, cols, side.data[entries, 0],
+        (len(chosen), d2) if d1 >= d2 else (d1, len(chosen)),
+        weights=side.data[entries, 1] if observed.weighted else None,
+        duplicates="keep", warn_of_empty=False,
+    )  # fmt: skip
+    return Completion.from_observed(sample, completion.loss)
+
+
+def _entries_of(side: Side, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the entries of some lines: which of the lines each belongs to, and its place in the side."""
+    lines, entries = [], []
+    for s in range(side.stripes):
+        starts = side.stripe(s)[1].view(np.int64)
+        sizes = starts[chosen + 1] - starts[chosen]
+        lines.append(np.repeat(np.arange(len(chosen)), sizes))
+        entries.append(np.arange(sizes.sum()) + np.repeat(starts[chosen] - np.cumsum(sizes) + sizes, sizes))
+    return np.concatenate(lines), np.concatenate(entries)
