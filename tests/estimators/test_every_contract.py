@@ -23,19 +23,26 @@ def test_each_has_what_the_page_says(name):
     assert hasattr(model, "set_output") == (name == "LowRankImputer")
 
 
-ITERATIVE = {"geometry": "auto", "solver": "auto", "max_iterations": 500, "verbose": 0}
-PAIRS = {"n_left": None, "left": None, "right": None, "regularization": 1e-4, "warm_start": False}
+COMMON = {"warm_start": False, "random_state": None, "verbose": 0}
+ITERATIVE = COMMON | {"geometry": "auto", "solver": "auto", "max_iter": 500}
+PAIRS = {"rank": "auto", "n_left": None, "left": None, "right": None, "regularization": 0.1, "tol": 1e-13}
 DEFAULTS = {
     "MatrixCompletion": ITERATIVE
-    | {"rank": 5, "bias": True, "regularization": "auto", "loss": "square", "tolerance": 1e-4}
-    | {"dtype": "float64", "warm_start": False, "random_state": None},
-    "LowRankImputer": {"rank": "auto", "missing_values": "nan", "keep_empty_features": False}
-    | {"add_indicator": False, "max_iterations": 50, "tolerance": 1e-2, "warm_start": False}
-    | {"random_state": None, "verbose": 0},
-    "PairRegressor": ITERATIVE | PAIRS | {"rank": 5, "tolerance": 1e-13},
-    "PairClassifier": ITERATIVE | PAIRS | {"rank": 5, "tolerance": 1e-13},
+    | {"rank": 5, "bias": True, "regularization": "auto", "loss": "square", "tol": 1e-4, "dtype": "float64"},
+    "LowRankImputer": COMMON
+    | {"rank": "auto", "missing_values": "nan", "keep_empty_features": False, "add_indicator": False}
+    | {"max_iter": 50, "tol": 1e-2},
+    "PairRegressor": ITERATIVE | PAIRS,
+    "PairClassifier": ITERATIVE | PAIRS,
     "ReducedRankRegression": ITERATIVE
-    | {"rank": 2, "ridge": 0.0, "fit_intercept": True, "cv": 5, "tolerance": 1e-13, "random_state": None},
+    | {
+        "rank": "auto",
+        "criterion": "cv",
+        "regularization": 0.0,
+        "fit_intercept": True,
+        "cv": 5,
+        "tol": 1e-13,
+    },
 }
 
 

@@ -2,17 +2,14 @@ import gc
 import weakref
 
 import numpy as np
-import pandas as pd
-import polars
 import pytest
-from matplotlib.figure import Figure
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import rankfold as rf
 from estimators.completion.rating_data import everywhere, model, ratings, rmse
 from rankfold.estimators.completion.entries import completion_of
-from rankfold.estimators.completion.offsets import RIDGE, fit_offsets
+from rankfold.estimators.completion.offsets import RIDGE
 
 
 def test_defaults_beat_offsets_alone_on_ratings():
@@ -23,16 +20,6 @@ def test_defaults_beat_offsets_alone_on_ratings():
     assert fitted.regularization_ in fitted.regularization_path_.regularizations
     assert fitted.converged_
     assert fitted.n_iter_ == len(fitted.trace_) - 1
-
-
-def test_the_regularisation_is_the_best_of_those_tried():
-    X, y, _ = ratings()
-    fitted = model().fit(X, y)
-    path = fitted.regularization_path_
-    assert len(path.errors) >= 3
-    assert path.chosen == path.regularizations[np.argmin(path.errors)] == fitted.regularization_
-    assert str(path).splitlines()[1 + np.argmin(path.errors)].endswith("<- chosen")
-    assert model(regularization=1.0).fit(X, y).regularization_path_ is None
 
 
 def test_predictions_are_the_factors_and_offsets():
@@ -76,102 +63,8 @@ def test_offsets_solve_the_ridge_problem():
     assert fitted.biases_.mean == pytest.approx(beta[100], abs=1e-5)
 
 
-def test_labels_give_what_positions_give():
-    X, y, _ = ratings()
-    names = np.array([f"row{i:02}" for i in range(60)]), np.array([f"col{j:02}" for j in range(40)])
-    labelled = np.stack([names[0][X[:, 0]], names[1][X[:, 1]]], axis=1)
-    by_position, by_label = model().fit(X, y), model().fit(labelled, y)
-    np.testing.assert_array_equal(by_label.row_labels_, names[0])
-    np.testing.assert_array_equal(by_label.predict(labelled), by_position.predict(X))
-    assert by_position.row_labels_ is None
-    frame = pd.DataFrame(labelled, columns=["who", "what"])
-    framed = model().fit(frame, y)
-    np.testing.assert_array_equal(framed.predict(frame), by_position.predict(X))
-    assert framed.feature_names_in_.tolist() == ["who", "what"]
-    with pytest.raises(ValueError, match="feature names should match"):
-        framed.predict(frame[["what", "who"]])
-    pairs = [tuple(pair) for pair in labelled.tolist()]
-    np.testing.assert_array_equal(model().fit(pairs, y).predict(pairs), by_position.predict(X))
-
-
-def test_three_lines_from_a_file_to_predictions(tmp_path):
-    X, y, _ = ratings()
-    lines = [f"user{i},film{j},{value}" for (i, j), value in zip(X, y, strict=True)]
-    (tmp_path / "ratings.csv").write_text("who,what,stars\n" + "\n".join(lines))
-
-    data = rf.data.read_triples(tmp_path / "ratings.csv")
-    fitted = rf.MatrixCompletion(rank=2, random_state=0).fit(data)
-    predicted = fitted.predict([("user3", "film7"), ("user5", "film1")])
-
-    np.testing.assert_allclose(predicted, model().fit(X, y).predict([(3, 7), (5, 1)]), atol=0.05)
-
-
-def test_what_was_never_seen_is_predicted_by_offsets():
-    X, y, _ = ratings()
-    fitted = model().fit(X, y)
-    mean, b, c = fitted.biases_
-    unseen = fitted.predict([(60, 3), (4, 40), (999, 999)])
-    np.testing.assert_allclose(unseen, [mean + c[3], mean + b[4], mean])
-    assert model(bias=False).fit(X, y).predict([(60, 3)]) == [0.0]
-
-
-def test_mixed_labels_keep_their_types():
-    fitted = model(rank=1, regularization=1.0).fit([("a", 7), ("b", 9), ("a", 9)], [1.0, 2.0, 3.0])
-    assert fitted.col_labels_.tolist() == [7, 9]
-    mean, b, c = fitted.biases_
-    expected = [mean + b[0] + c[0] + fitted.factors_[0][0] @ fitted.factors_[1][0], mean]
-    np.testing.assert_allclose(fitted.predict([("a", 7), ("c", 8)]), expected)
-    with pytest.raises(TypeError, match="the row labels of this model are like 'a'; got 3"):
-        fitted.predict([(3, 7)])
-    with pytest.raises(TypeError, match="knows rows by position; got the label 'a'"):
-        model(rank=1).fit([(0, 0), (1, 1), (0, 1)] * 10, np.arange(30.0)).predict([("a", 7)])
-
-
-@pytest.mark.parametrize(
-    ("X", "message"),
-    [
-        (np.zeros(3), "two-dimensional"),
-        (np.zeros((3, 3), int), "two columns"),
-        ([(0, 1), (2,), (1, 1)], r"X\[1\] must be a pair"),
-        ([(0, 1), (-2, 1), (1, 1)], r"X\[1, 0\] is .*-2.*never negative"),
-        ([(0, 1), (2, 0.5), (1, 1)], r"X\[1, 1\] is .*0.5"),
-        ([(0, 1), (2, np.nan), (1, 1)], r"X\[1, 1\] is .*nan"),
-        ([("a", "b"), ("c", None), ("d", "e")], r"X\[1, 1\] is None"),
-        (np.array([(1, "a"), (2, "b"), (2.5, "c")], object), r"X\[2, 0\] is 2.5"),
-        (np.array([(1, "a"), (True, "b"), (3, "c")], object), r"X\[1, 0\] is True"),
-        (np.array([("a", 1), ("b", 2), (3, 3)], object), r"X\[2, 0\] is 3"),
-        (pd.DataFrame({"a": [1, 2, 3]}), "two columns"),
-    ],
-)
-def test_bad_pairs_are_named(X, message):
-    with pytest.raises(ValueError, match=message):
-        model().fit(X, [1.0, 2.0, 3.0])
-
-
-@pytest.mark.parametrize(
-    ("options", "y", "message"),
-    [
-        ({}, [1.0, np.nan, 2.0], r"y\[1\] is nan"),
-        ({}, [1.0, 2.0], "X has 3 pairs and y has 2 values"),
-        ({}, None, "requires y to be passed"),
-        ({"rank": 0}, [1.0, 2.0, 3.0], "rank must be 'auto' or an integer from 1 to 2"),
-        ({"rank": 3}, [1.0, 2.0, 3.0], "rank must be"),
-        ({"rank": "best"}, [1.0, 2.0, 3.0], "rank must be"),
-        ({"regularization": -1}, [1.0, 2.0, 3.0], "regularization must be"),
-        ({"regularization": "best"}, [1.0, 2.0, 3.0], "regularization must be"),
-        ({"dtype": "int8"}, [1.0, 2.0, 3.0], "dtype must be"),
-        ({"loss": "cubic"}, [1.0, 2.0, 3.0], "loss must be one of"),
-        ({"geometry": "flat"}, [1.0, 2.0, 3.0], "geometry must be one of"),
-    ],
-)
-def test_bad_settings_and_values_are_named(options, y, message):
-    with pytest.raises(ValueError, match=message):
-        model(**{"rank": 1, "regularization": 1.0} | options).fit([(0, 1), (1, 1), (1, 0)], y)
-
-
-def test_not_fitted():
-    with pytest.raises(NotFittedError):
-        model().predict([(0, 0)])
+def _without_offsets(W):
+    return W - W.mean(axis=0) - W.mean(axis=1, keepdims=True) + W.mean()
 
 
 @pytest.mark.parametrize("loss", ["logistic", "huber", "poisson", rf.Loss.huber(2.0)])
@@ -196,10 +89,6 @@ def test_other_losses(loss, bias):
     if bias:  # what the factors say beyond the offsets
         likeness = np.corrcoef(_without_offsets(predicted).ravel(), _without_offsets(truth).ravel())[0, 1]
         assert likeness > {"logistic": 0.65, "poisson": 0.5}.get(loss, 0.99)
-
-
-def _without_offsets(W):
-    return W - W.mean(axis=0) - W.mean(axis=1, keepdims=True) + W.mean()
 
 
 def test_weight_two_is_the_entry_given_twice():
@@ -241,48 +130,6 @@ def test_cross_validation_and_grid_search():
     assert search.best_params_["rank"] == 2
 
 
-def test_rank_auto():
-    data = rf.data.random_completion((80, 60), rank=2, oversampling=5, seed=0, noise=0.01)
-    fitted = model(rank="auto", bias=False).fit(data)
-    assert fitted.rank_ == 2 == fitted.rank_path_.chosen
-    assert fitted.factors_[0].shape == (80, 2)
-    X, y, _ = ratings(entries=1600)
-    kept = y.copy()
-    chosen = model(rank="auto").fit(X, y)
-    assert chosen.rank_ == 2  # offsets are fitted first
-    assert model(rank="auto", bias=False).fit(X, y).rank_ == 4  # and else take a rank for either side
-    np.testing.assert_array_equal(y, kept)
-    np.testing.assert_array_equal(everywhere(chosen), everywhere(model(rank=2).fit(X, y)))
-
-
-def test_settings_are_refused_before_any_work(monkeypatch):
-    def worked(*_):
-        raise AssertionError("offsets were fitted")
-
-    monkeypatch.setattr("rankfold.estimators.completion.penalised.fit_offsets", worked)
-    X, y, _ = ratings()
-    for options, message in (
-        ({"rank": "auto", "loss": "huber"}, "takes bias=False"),
-        ({"rank": "best"}, "rank must be 'auto' or an integer"),
-        ({"regularization": "best"}, "regularization must be"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            model(**options).fit(X, y)
-
-
-def test_offsets_are_fitted_once_to_all_entries_and_once_without_those_held_out(monkeypatch):
-    sizes = []
-
-    def counted(cost):
-        sizes.append(cost.observed.size)
-        return fit_offsets(cost)
-
-    monkeypatch.setattr("rankfold.estimators.completion.penalised.fit_offsets", counted)
-    X, y, _ = ratings()
-    model(rank="auto").fit(X, y)
-    assert sizes == [1200, 1080]
-
-
 def test_the_last_fit_has_one_copy_of_the_data(monkeypatch):
     """That without the offsets; the cost of the data as they are has been let go."""
     costs, alive = [], []
@@ -320,19 +167,6 @@ def test_warm_start_goes_on_from_the_last_fit():
     assert warm.regularization_ == weight
     warm.fit(X[X[:, 0] < 50], y[X[:, 0] < 50])  # other rows: from the beginning
     assert warm.shape_ == (50, 40)
-
-
-@pytest.mark.parametrize("renamed", [{0}, {1}, {0, 1}])
-def test_a_warm_start_is_for_the_same_names_on_both_sides(renamed):
-    X, y, _ = ratings()
-    first, other = (
-        np.stack([[f"{'new' if k in sides else 'old'}{i:02}" for i in X[:, k]] for k in (0, 1)], axis=1)
-        for sides in (set(), renamed)
-    )
-    warm = model(warm_start=True, regularization=1.0).fit(first, y)
-    cold = model(regularization=1.0).fit(other, y)
-    assert warm.fit(first, y).n_iter_ < cold.n_iter_
-    np.testing.assert_array_equal(warm.fit(other, y).factors_[0], cold.factors_[0])
 
 
 def test_too_few_iterations_warn():
@@ -400,15 +234,6 @@ def test_sides_in_stripes_give_the_same_model(monkeypatch):
         np.testing.assert_array_equal(mine, theirs)
 
 
-def test_polars_frames_are_tables_too():
-    X, y, _ = ratings()
-    labelled = polars.DataFrame({"who": [f"u{i:02}" for i in X[:, 0]], "what": X[:, 1]})
-    fitted = model(regularization=1.0).fit(labelled, polars.Series(y))
-    expected = model(regularization=1.0).fit(X, y).predict(X)
-    np.testing.assert_array_equal(fitted.predict(labelled), expected)
-    assert fitted.col_labels_.dtype == np.int64
-
-
 def test_ctrl_c_leaves_the_best_model_so_far():
     X, y, _ = ratings()
 
@@ -422,86 +247,6 @@ def test_ctrl_c_leaves_the_best_model_so_far():
     assert fitted.score(X, y) > 0.9
 
 
-def test_ctrl_c_before_there_is_a_model_is_an_interrupt(monkeypatch):
-    X, y, _ = ratings()
-
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("rankfold.solvers.ConjugateGradient.step", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        model().fit(X, y)
-
-
-def test_verbose_tells_of_every_rank_and_weight_tried(capsys):
-    X, y, _ = ratings()
-    fitted = model(rank="auto", verbose=2).fit(X, y)
-    lines = capsys.readouterr().err.splitlines()
-    ranks = [line for line in lines if line.startswith("choosing the rank: rank ")]
-    weights = [line for line in lines if line.startswith("choosing the regularization: λ ")]
-    assert len(ranks) == len(fitted.rank_path_.ranks)
-    assert [float(line.split()[4]) for line in weights] == pytest.approx(
-        fitted.regularization_path_.regularizations, rel=1e-3
-    )
-
-
-def test_positions_are_predicted_like_labels():
-    X, y, _ = ratings()
-    labelled = model(regularization=1.0).fit([(f"u{i:02}", f"f{j:02}") for i, j in X], y)
-    by_label = labelled.predict(
-        [("u03", "f04"), ("nobody", "f04"), ("u03", "nothing"), ("nobody", "nothing")]
-    )
-    by_position = labelled.predict_at(np.array([3, -1, 3, -1]), np.array([4, 4, -1, -1]))
-    np.testing.assert_array_equal(by_position, by_label)
-
-
-def test_triples_are_predicted_and_scored_by_label():
-    X, y, _ = ratings()
-    rows, cols = np.array([f"u{i:02}" for i in range(60)]), np.array([f"f{j:02}" for j in range(40)])
-    fitted = model(regularization=1.0).fit(rf.data.Triples(*X.T, y, (60, 40), rows, cols))
-    expected = fitted.predict_at(*X.T)
-    other = rf.data.Triples(59 - X[:, 0], X[:, 1], y, (60, 41), rows[::-1], np.append(cols, "new"))
-    np.testing.assert_array_equal(fitted.predict(other), expected)
-    assert fitted.score(other) == fitted.score(np.stack([rows[X[:, 0]], cols[X[:, 1]]], axis=1), y)
-    stranger = rf.data.Triples(np.array([0]), np.array([3]), np.array([1.0]), (1, 40), np.array(["v"]), cols)
-    mean, _, c = fitted.biases_
-    np.testing.assert_allclose(fitted.predict(stranger), mean + c[3])
-    with pytest.raises(ValueError, match="leave out y"):
-        fitted.score(other, y)
-    with pytest.raises(ValueError, match="requires y to be passed"):
-        fitted.score(X)
-
-
-def test_triples_of_positions_are_predicted_too():
-    X, y, _ = ratings()
-    fitted = model(regularization=1.0).fit(X, y)
-    triples = rf.data.Triples(*X.T, y, (60, 40))
-    np.testing.assert_array_equal(fitted.predict(triples), fitted.predict(X))
-    wider = rf.data.Triples(np.array([60, 4]), np.array([3, 3]), np.ones(2), (61, 40))
-    np.testing.assert_array_equal(fitted.predict(wider), fitted.predict([(60, 3), (4, 3)]))
-    with pytest.raises(TypeError, match="knows rows by position; got the label 'a'"):
-        fitted.predict(
-            rf.data.Triples(np.zeros(1, int), np.zeros(1, int), np.ones(1), (1, 1), np.array(["a"]))
-        )
-
-
-def test_the_paths_are_drawn():
-    X, y, _ = ratings()
-    path = model().fit(X, y).regularization_path_
-    ax = path.plot(Figure().add_subplot())
-    drawn, chosen = ax.lines
-    np.testing.assert_array_equal(drawn.get_xdata(), path.regularizations)
-    np.testing.assert_array_equal(drawn.get_ydata(), path.errors)
-    assert set(chosen.get_xdata()) == {path.chosen}
-
-
-def test_score_is_the_explained_variance():
-    X, y, _ = ratings()
-    fitted = model(regularization=1.0).fit(X, y)
-    expected = 1 - np.sum((y - fitted.predict(X)) ** 2) / np.sum((y - y.mean()) ** 2)
-    assert fitted.score(X, y) == pytest.approx(expected)
-
-
 def test_a_fit_that_entries_do_not_determine_says_so():
     data = rf.data.random_completion((40, 30), rank=2, oversampling=0.8, seed=0, min_per_line=1)
     few = int((np.bincount(data.rows, minlength=40) < 2).sum())
@@ -510,3 +255,16 @@ def test_a_fit_that_entries_do_not_determine_says_so():
         UserWarning, match=rf"not unique: {few} rows have fewer than 2 entries \(the first: \["
     ):
         plain.fit(data)
+
+
+@pytest.mark.parametrize("renamed", [{0}, {1}, {0, 1}])
+def test_a_warm_start_is_for_the_same_names_on_both_sides(renamed):
+    X, y, _ = ratings()
+    first, other = (
+        np.stack([[f"{'new' if k in sides else 'old'}{i:02}" for i in X[:, k]] for k in (0, 1)], axis=1)
+        for sides in (set(), renamed)
+    )
+    warm = model(warm_start=True, regularization=1.0).fit(first, y)
+    cold = model(regularization=1.0).fit(other, y)
+    assert warm.fit(first, y).n_iter_ < cold.n_iter_
+    np.testing.assert_array_equal(warm.fit(other, y).factors_[0], cold.factors_[0])

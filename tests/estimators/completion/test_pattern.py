@@ -51,7 +51,7 @@ def test_more_positions_come_after_those_of_their_row_in_the_order_given():
     rows, cols = drawn()
     rng = np.random.default_rng(1)
     more = rng.integers(0, 33, 300), rng.integers(0, 20, 300)
-    extended = pattern_of(rows, cols).extended(*more, lines=33)
+    extended = pattern_of(rows, cols).extended(*more, height=33)
     everything = (np.concatenate(pair) for pair in zip((rows, cols), more, strict=True))
     assert listed(extended) == by_line(*everything, 33)
 

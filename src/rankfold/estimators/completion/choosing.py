@@ -62,17 +62,14 @@ class RegularizationPath:
         return "\n".join(lines)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the errors over the weight, both on logarithmic axes."""
+        """Draw the errors over the weight, on a logarithmic axis."""
         if ax is None:
             import matplotlib.pyplot as plt
 
             ax = plt.figure(layout="constrained").add_subplot()
         ax.plot(self.regularizations, self.errors, "o-", label="held out")
         ax.axvline(self.chosen, color="gray", linewidth=0.8, label=f"chosen: {self.chosen:.4g}")
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-        ax.set_xlabel("regularization")
-        ax.set_ylabel("mean loss")
+        ax.set(xscale="log", xlabel="regularization", ylabel="mean loss")
         ax.legend()
         return ax
 
