@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rankfold.data.io.columns import CANONICAL_INTEGER, Columns, LabelColumn
@@ -46,9 +48,6 @@ class Side:
         >>> Side(3).positions(pa.array(["2", "3", "02"])).tolist()
         [2, -1, -1]
         """
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if self.integers and not pa.types.is_integer(names.type):
             plain = pc.match_substring_regex(names, CANONICAL_INTEGER)
             names = pc.if_else(plain, names, None).cast("int64")
@@ -161,8 +160,6 @@ def _from_text(
 
 def _names(fields: list[str], sides: Sides) -> bool:
     """Tell whether the fields look like names of columns: the matrix knows neither of them."""
-    import pyarrow as pa
-
     known = [side.positions(pa.array([name]))[0] >= 0 for side, name in zip(sides, fields, strict=True)]
     numbers = [side.integers and _is_integer(name) for side, name in zip(sides, fields, strict=True)]
     return not any(known) and not any(numbers)
@@ -186,9 +183,6 @@ def _text_batch(block: bytes, layout: Layout, sides: Sides, file: str, line_numb
 
 
 def _names_in(block: bytes, layout: Layout, sides: Sides) -> list[Any]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if all(side.integers for side in sides) and not may_hide_text(block):
         with suppress(pa.ArrowInvalid):  # integers are read much faster than strings
             table = parse(block, layout, [pa.int64(), pa.int64()])
