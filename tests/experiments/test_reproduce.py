@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankfold.cli import app
-from rankfold.experiments.curves import SCALES, Curve, Curves
+from rankfold.experiments.curves import SCALES, Curves, Run
 from rankfold.experiments.reproduce import FIGURES, reproduce
 from rankfold.run.trace import Row, Trace
 
@@ -37,7 +37,7 @@ def test_every_figure_leaves_plot_traces_claims_and_a_report(tmp_path):
 
 def test_measures_of_a_run_that_never_gets_there():
     trace = Trace([Row(0, 1.0, 1.0, 0.0), Row(1, 1e-6, 1.0, 0.5), Row(2, 1e-7, 1.0, 2.0)])
-    curves = Curves((Curve("a", 0, trace),))
+    curves = Curves((Run("a", 0, trace),))
     assert curves.iterations("a", 1e-5) == 1
     assert curves.seconds("a", 1e-5) == 0.5
     assert curves.iterations("a") == curves.late_seconds("a") == float("inf")

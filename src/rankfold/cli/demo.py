@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import rankfold as rf
+from rankfold.atomic import replacing
 
 if TYPE_CHECKING:
     from rankfold.report import Report
@@ -83,7 +84,8 @@ def plot(demo: Demo, path: str | Path) -> None:
     ax.set_ylim(bottom=0)
     ax.set(xlabel="iteration", ylabel="error on known pixels (grey levels)", title="how the fit went")
     ax.grid(alpha=0.3)
-    figure.savefig(path, dpi=110)
+    with replacing(path) as file:
+        figure.savefig(file, format=Path(path).suffix.lower().removeprefix("."), dpi=110)
 
 
 def report_of(demo: Demo, source: str, command: str) -> Report:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold._version import __version__
-from rankfold.atomic import replacing
+from rankfold.atomic import replace_text
 from rankfold.report import charts
 from rankfold.report.content import DataSummary, Floats, Report
 
@@ -21,9 +21,7 @@ SPREAD = 4.0  # standard deviations of the residuals that are drawn
 
 def write_report(report: Report, path: str | os.PathLike[str]) -> None:
     """Write the report to `path`, which appears only once it is complete."""
-    text = render(report).encode()
-    with replacing(path) as file:
-        file.write(text)
+    replace_text(path, render(report))
 
 
 def render(report: Report) -> str:
