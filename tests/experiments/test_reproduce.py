@@ -14,7 +14,7 @@ from rankfold.run.trace import Row, Trace
 
 def test_every_figure_leaves_plot_traces_claims_and_a_report(tmp_path):
     out = tmp_path / "reproduction"
-    result = CliRunner().invoke(app, ["reproduce", "all", "--scale", "small", "--out", str(out)])
+    result = CliRunner().invoke(app, ["reproduce", "all", "--scale", "small", "-o", str(out)])
     assert result.exit_code == 0, result.output
     report = (tmp_path / "reproduction.md").read_text("utf-8")
     holds = {}

@@ -112,7 +112,9 @@ def export(
     format: Annotated[
         str | None, typer.Option(help="parquet, npz or csv; by default what OUTPUT's name says.")
     ] = None,
-    output: Annotated[str, typer.Option("--output", "-o", help="- for standard output.")] = "-",
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Where the factors go; - for standard output.")
+    ] = "-",
 ) -> None:
     """Write the factors of a model for other programs.
 
@@ -123,50 +125,12 @@ def export(
 
     Example: rankfold export model.rankfold --format csv -o factors.csv
     """
+    from rankfold.cli.factors import write_factors
     from rankfold.data.io.files import format_of
-    from rankfold.data.io.streams import writing
 
     check_writable(output)
     fitted = load_completion(model)
     kind = format or format_of(output, None)
     if kind not in ("parquet", "npz", "csv"):
         raise typer.BadParameter(f"--format is parquet, npz or csv, not {kind!r}")
-    with writing(output) as stream:
-        if kind == "npz":
-            _export_npz(fitted, stream)
-        else:
-            _export_table(fitted, stream, kind)
-
-
-def _export_npz(model: Any, stream: Any) -> None:
-    import io
-
-    import numpy as np
-
-    (L, R), (mean, rows, cols) = model.factors_, model.biases_
-    labels = {"row_labels": model.row_labels_, "col_labels": model.col_labels_}
-    known = {name: part for name, part in labels.items() if part is not None}
-    buffer = io.BytesIO()  # an archive is written with seeks, which standard output has not
-    np.savez(buffer, L=L, R=R, mean=mean, row_offsets=rows, col_offsets=cols, **known)
-    stream.write(buffer.getbuffer())
-
-
-def _export_table(model: Any, stream: Any, kind: str) -> None:
-    import numpy as np
-    import pyarrow as pa
-
-    from rankfold.data.io.parquet import write_parquet
-    from rankfold.data.io.text import write_text
-
-    mean, rows, cols = model.biases_
-    sides = ("row", model.row_labels_, mean + rows), ("column", model.col_labels_, cols)
-    batches = []
-    for (side, labels, offsets), factor in zip(sides, model.factors_, strict=True):
-        names = np.arange(len(factor)) if labels is None else labels
-        columns = {"side": [side] * len(factor), "label": [str(name) for name in names], "offset": offsets}
-        columns |= {f"factor_{k + 1}": factor[:, k] for k in range(factor.shape[1])}
-        batches.append(pa.RecordBatch.from_pydict(columns))
-    if kind == "parquet":
-        write_parquet(stream, batches[0].schema, batches)
-    else:
-        write_text(stream, batches[0].schema, batches, ",")
+    write_factors(fitted, output, kind)

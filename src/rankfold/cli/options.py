@@ -23,7 +23,8 @@ RowColumn = Annotated[
     str, typer.Option("--row", help="Column of the file with the row: name, or position from 0.")
 ]
 ColColumn = Annotated[str, typer.Option("--col", help="Column with the column label.")]
-ModelFile = Annotated[Path, typer.Argument(help="A file that `complete -o` or `regress --model` wrote.")]
+Table = Annotated[str, typer.Argument(help="CSV, TSV or Parquet with a header; - for standard input.")]
+ModelFile = Annotated[Path, typer.Argument(help="A file that `complete -o` or `regress -o` wrote.")]
 Missing = Annotated[
     list[str] | None, typer.Option(help="What stands for no value; may repeat. By default empty, NA, nan, ?.")
 ]
@@ -47,3 +48,19 @@ def number_or_auto(text: str, kind: type[int] | type[float], option: str) -> Any
     with suppress(ValueError):
         return kind(text)
     raise typer.BadParameter(f"{option} is a number or auto, not {text!r}")
+
+
+def part_or_file(text: str) -> float | str:
+    """Return what `--holdout` stands for: a part of the entries, or the name of a file.
+
+    Examples
+    --------
+    >>> part_or_file("0.1"), part_or_file("new.csv")
+    (0.1, 'new.csv')
+    """
+    with suppress(ValueError):
+        part = float(text)
+        if 0 <= part <= 0.9:
+            return part
+        raise typer.BadParameter(f"--holdout is a part from 0 to 0.9, or a file, not {text}")
+    return text

@@ -96,6 +96,8 @@ class MatrixCompletion(CompletedMatrix, TensorScore, RegressorMixin, BaseEstimat
         What the rows and columns are called, in the order of the factors; None where X held positions.
     n_iter_, trace_, converged_, stop_reason_
         Iterations of the last fit, what each did, and how it ended.
+    stop_kind_ : str
+        How it ended in one word, the value of a `rankfold.stopping.StopKind`, such as "interrupted".
     rank_path_, regularization_path_
         Held-out errors by rank, and pairs (λ, held-out loss), where these were chosen; else None.
     observed_ : (indptr, indices)
@@ -260,6 +262,7 @@ class MatrixCompletion(CompletedMatrix, TensorScore, RegressorMixin, BaseEstimat
         L, R = (np.zeros((d, self.rank_), self.dtype) for d in self.shape_)
         self.factors_, self.n_iter_, self.trace_ = (L, R), 1, Trace([Row(0, value, 0.0, 0.0)])
         self.converged_, self.stop_reason_ = True, "with this regularization, W = 0 is best"
+        self.stop_kind_ = StopKind.CONVERGED.value
 
     def _minimise(
         self, problem: Problem, penalised: Penalised, factors: Factors | None, **options: Any
@@ -283,6 +286,7 @@ class MatrixCompletion(CompletedMatrix, TensorScore, RegressorMixin, BaseEstimat
         self.n_iter_, self.trace_ = max(result.iterations, 1), result.trace
         at_kink = bool(weight) and result.stop.kind is StopKind.STALLED
         self.converged_, self.stop_reason_ = result.converged or at_kink, result.stop_reason
+        self.stop_kind_ = result.stop.kind.value
 
 
 def _warn_of_shortages(plain: Completion, rank: int) -> None:
