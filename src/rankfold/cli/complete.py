@@ -35,7 +35,7 @@ def complete(
         str, typer.Argument(help="CSV, TSV, Parquet, Matrix Market or npz, also .gz; - for standard input.")
     ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the model goes.")] = None,
-    rank: Annotated[str, typer.Option(help="Of the matrix: a number, or auto.")] = "5",
+    rank: Annotated[str, typer.Option(help="Rank of the matrix: a number, or auto.")] = "5",
     row: RowColumn = "0",
     col: ColColumn = "1",
     value: Annotated[str, typer.Option(help="Column with the value.")] = "2",

@@ -56,11 +56,11 @@ def info(model: ModelFile, json: Json = False) -> None:
     import rankfold as rf
 
     fitted = rf.load(model)
-    told = _facts(fitted)
+    facts = _facts(fitted)
     if json:
-        print_json({"file": model, **told})
+        print_json({"file": model, **facts})
     else:
-        rows = [(name.replace("_", " "), _text(value)) for name, value in told.items()]
+        rows = [(name.replace("_", " "), _text(value)) for name, value in facts.items()]
         print_table(("", str(model)), rows, numbers=False)
 
 
@@ -86,15 +86,11 @@ def _facts(model: Any) -> dict[str, Any]:
     for names in ("row_labels_", "col_labels_", "feature_names_in_", "target_names_"):
         labels = getattr(model, names, None)
         if labels is not None:
-            facts[names.removesuffix("_")] = [_plain(label) for label in labels[:3]]
+            facts[names.removesuffix("_")] = labels[:3].tolist()
     shown = {
         name: value for name, value in model.get_params().items() if isinstance(value, str | float | int)
     }
     return facts | {"settings": shown}
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
 
 
 def _text(value: Any) -> str:

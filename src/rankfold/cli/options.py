@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
-Seed = Annotated[int, typer.Option(help="Of every random choice: the same seed, the same result.")]
+Seed = Annotated[int, typer.Option(help="Seed of every random choice: the same seed gives the same result.")]
 Delimiter = Annotated[
     str | None, typer.Option(help="What separates the fields of a text file; found out by default.")
 ]

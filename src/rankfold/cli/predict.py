@@ -88,17 +88,17 @@ def recommend(
     Example: rankfold recommend model.rankfold --for ann -n 5
     """
     fitted = load_completion(model)
-    told: dict[str, list[dict[str, Any]]] = {}
+    recommended: dict[str, list[dict[str, Any]]] = {}
     for name in who:
         _, columns, scores = fitted.recommend([row_label(fitted, name)], n=count, exclude_seen=not seen)
-        told[name] = [
+        recommended[name] = [
             {"column": column, "prediction": score}
             for column, score in zip(columns.tolist(), scores.tolist(), strict=True)
         ]
     if json:
-        print_json(told)
+        print_json(recommended)
         return
-    for name, lines in told.items():
+    for name, lines in recommended.items():
         if not lines:
             fail(f"{name!r} has an entry in every column: --include-seen shows them")
         rows = [(str(line["column"]), f"{line['prediction']:.4g}") for line in lines]

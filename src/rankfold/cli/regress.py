@@ -19,7 +19,7 @@ def regress(
     feature: Annotated[
         list[str] | None, typer.Option(help="A column to predict from; may repeat. By default all others.")
     ] = None,
-    rank: Annotated[str, typer.Option(help="Of the coefficients: a number, or auto.")] = "auto",
+    rank: Annotated[str, typer.Option(help="Rank of the coefficients: a number, or auto.")] = "auto",
     regularization: Annotated[str, typer.Option(help="A number >= 0, or auto.")] = "auto",
     criterion: Annotated[str, typer.Option(help="What auto goes by: cv, aic, bic or gcv.")] = "cv",
     output: Annotated[
@@ -62,10 +62,10 @@ def regress(
     found.write(output, coefficients)
     if predict is not None:
         write_table(predictions, regressing.predicted_rows(found.model, predict, delimiter, missing))
-    told = regressing.facts(samples, found)
+    facts = regressing.facts(samples, found)
     if json and (predict is None or predictions != "-"):
-        print_json(told)
+        print_json(facts)
     else:
         note(f"{len(samples.targets)} targets from {len(samples.features)} features and "
-             f"{told['samples']:,} samples: rank {told['rank']}, regularization "
-             f"{told['regularization']:.3g}, cross-validated R² {told['r2']:.3f}")  # fmt: skip
+             f"{facts['samples']:,} samples: rank {facts['rank']}, regularization "
+             f"{facts['regularization']:.3g}, cross-validated R² {facts['r2']:.3f}")  # fmt: skip

@@ -15,7 +15,7 @@ def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The picture; report and data get the same name.")
     ] = Path("demo.png"),
-    seed: Annotated[int, typer.Option(help="Of the random choice of known pixels.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the choice of known pixels.")] = 0,
     json: Json = False,
 ) -> None:
     """Complete a photograph of which a third of the pixels are known: a table, a picture and a report.
@@ -55,7 +55,7 @@ def bench(
     oversampling: Annotated[
         float, typer.Option(help="Known entries over degrees of freedom.", min=1.0)
     ] = 8.0,
-    seed: Annotated[int, typer.Option(help="Of the matrix and its known entries.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the matrix and its known entries.")] = 0,
     json: Json = False,
 ) -> None:
     """Time rankfold beside other methods on a matrix of known rank, on this machine.
@@ -93,7 +93,7 @@ def reproduce(
         Path,
         typer.Option("--output", "-o", help="Where plots, traces and claims go; the report is OUTPUT.md."),
     ] = Path("reproduction"),
-    seed: Annotated[int, typer.Option(help="Of the first instance.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the first instance.")] = 0,
 ) -> None:
     """Reproduce a figure of the paper: plot, traces, and each claim next to what was measured.
 

@@ -236,6 +236,7 @@ def _parts(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
     return (array[start : start + MERGE] for start in range(0, len(array), MERGE))
 
 
+# the columns of row, column and value, into which a file is read batch by batch
 Gather = tuple[LabelColumn | IndexColumn, LabelColumn | IndexColumn, ValueColumn]
 
 
