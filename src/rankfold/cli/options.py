@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
@@ -28,6 +28,8 @@ ModelFile = Annotated[Path, typer.Argument(help="A file that `complete -o` or `r
 Missing = Annotated[
     list[str] | None, typer.Option(help="What stands for no value; may repeat. By default empty, NA, nan, ?.")
 ]
+Criterion = Literal["cv", "aic", "bic", "gcv"]
+CRITERIA: dict[str, Criterion] = {name: name for name in get_args(Criterion)}
 
 
 def column_of(text: str) -> str | int:

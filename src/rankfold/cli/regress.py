@@ -8,9 +8,7 @@ from typing import Annotated
 import typer
 
 from rankfold.cli.console import check_writable, note, print_json
-from rankfold.cli.options import Delimiter, Json, Missing, Seed, Table, number_or_auto
-
-CRITERIA = ("cv", "aic", "bic", "gcv")
+from rankfold.cli.options import CRITERIA, Delimiter, Json, Missing, Seed, Table, number_or_auto
 
 
 def regress(
@@ -54,7 +52,7 @@ def regress(
     options = regressing.RegressionOptions(
         number_or_auto(rank, int, "--rank"),
         number_or_auto(regularization, float, "--regularization"),
-        criterion,
+        CRITERIA[criterion],
         seed,
     )
     samples = regressing.read(table, target, feature, delimiter, missing)

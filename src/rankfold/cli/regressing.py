@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import rankfold as rf
+from rankfold.cli.options import Criterion
 from rankfold.cli.table_files import numbers, numeric_columns, read_table, write_table
 from rankfold.data.io.streams import name_of
 
@@ -24,7 +25,7 @@ class RegressionOptions:
 
     rank: int | Literal["auto"]
     regularization: float | Literal["auto"]
-    criterion: str
+    criterion: Criterion
     seed: int
 
     def estimator(self) -> rf.ReducedRankRegression:
@@ -96,8 +97,14 @@ def fit(samples: Samples, options: RegressionOptions) -> FittedRegression:
 
 def facts(samples: Samples, found: FittedRegression) -> dict[str, Any]:
     """Return what the command says of the fit."""
-    return {"samples": samples.X.num_rows, "features": samples.features, "targets": samples.targets,
-            "rank": found.model.rank_, "regularization": found.model.ridge_, "r2": found.r2}  # fmt: skip
+    return {
+        "samples": samples.X.num_rows,
+        "features": samples.features,
+        "targets": samples.targets,
+        "rank": found.model.rank_,
+        "regularization": found.model.ridge_,
+        "r2": found.r2,
+    }
 
 
 def predicted_rows(model: Any, file: str, delimiter: str | None, missing: Sequence[str] | None) -> Any:
