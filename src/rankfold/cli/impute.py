@@ -31,15 +31,10 @@ def impute(
 
     Example: rankfold impute sensors.csv -o filled.csv
     """
+    import numpy as np
+
     import rankfold as rf
-    from rankfold.cli.table_files import (
-        holes,
-        numbers,
-        numeric_columns,
-        read_table,
-        with_columns,
-        write_table,
-    )
+    from rankfold.cli.table_files import numbers, numeric_columns, read_table, with_columns, write_table
 
     check_writable(output)
     data = read_table(table, delimiter, missing)
@@ -50,7 +45,7 @@ def impute(
     )
     write_table(output, with_columns(data, names, imputer.fit_transform(values)))
     copied = [name for name in data.column_names if name not in names]
-    filled = holes(values)
+    filled = int(np.isnan(values).sum())
     if json and output != "-":
         print_json({"rows": len(values), "rank": imputer.rank_, "filled": filled,
                     "known": values.size - filled, "columns": names, "copied_columns": copied})  # fmt: skip

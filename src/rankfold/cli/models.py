@@ -65,15 +65,9 @@ def info(model: ModelFile, json: Json = False) -> None:
 
 
 FACTS = (
-    "shape_",
-    "rank_",
-    "regularization_",
-    "ridge_",
-    "n_iter_",
-    "converged_",
-    "stop_reason_",
+    "shape_", "rank_", "regularization_", "ridge_", "n_iter_", "converged_", "stop_reason_",
     "data_fingerprint_",
-)
+)  # fmt: skip
 
 
 def _facts(model: Any) -> dict[str, Any]:

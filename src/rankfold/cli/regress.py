@@ -64,6 +64,6 @@ def regress(
     if json and (predict is None or predictions != "-"):
         print_json(facts)
     else:
-        note(f"{len(samples.targets)} targets from {len(samples.features)} features and "
+        note(f"{len(facts['targets'])} targets from {len(facts['features'])} features and "
              f"{facts['samples']:,} samples: rank {facts['rank']}, regularization "
              f"{facts['regularization']:.3g}, cross-validated R² {facts['r2']:.3f}")  # fmt: skip

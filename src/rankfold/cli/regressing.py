@@ -44,16 +44,6 @@ class Samples:
     X: Any
     Y: Any
 
-    @property
-    def features(self) -> list[str]:
-        """The columns to predict from."""
-        return list(self.X.column_names)
-
-    @property
-    def targets(self) -> list[str]:
-        """The columns to predict."""
-        return list(self.Y.column_names)
-
 
 @dataclass(frozen=True)
 class FittedRegression:
@@ -99,8 +89,8 @@ def facts(samples: Samples, found: FittedRegression) -> dict[str, Any]:
     """Return what the command says of the fit."""
     return {
         "samples": samples.X.num_rows,
-        "features": samples.features,
-        "targets": samples.targets,
+        "features": samples.X.column_names,
+        "targets": samples.Y.column_names,
         "rank": found.model.rank_,
         "regularization": found.model.ridge_,
         "r2": found.r2,

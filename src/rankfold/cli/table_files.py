@@ -74,11 +74,6 @@ def with_columns(table: Any, names: Sequence[str], values: Floats) -> Any:
     return table
 
 
-def holes(values: Floats) -> int:
-    """Return how many values are missing."""
-    return int(np.isnan(values).sum())
-
-
 def numbers(table: Any, names: Sequence[str], file: str) -> Floats:
     """Return columns as one array, NaN where empty, or say which line holds something else."""
     if not names:
