@@ -1,8 +1,8 @@
 """Every solver on every geometry: iterations and seconds to a relative value of 1e-20.
 
-    python -m benchmarks.choose [--out docs/figures]
+    python -m benchmarks.choose [--output docs/figures]
 
-On P1 (4000², rank 5, oversampling 8) and P3 (oversampling 3), from the same start point, one seed each,
+On P1 and P3 (4000², rank 5, oversampling 8 and 3), from the same start point, one seed each,
 limits of 1000 iterations and 30 s. Prints the table of "How to choose" and writes how-to-choose.png.
 """
 
@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 import rankfold as rf
+from benchmarks.instances import P1, P3
 
 GEOMETRIES = {
     "GH preconditioned": lambda s, r: rf.FullRank(s, r, metric="preconditioned"),
@@ -30,11 +31,11 @@ LINES = {"CG": "-", "TR": "--", "GD": ":"}
 SEEDS = 1
 
 
-def runs(oversampling):
+def runs(instance):
     """Return the results of each solver on each geometry, by name, over the seeds."""
     found = {}
     for seed in range(SEEDS):
-        data = rf.data.random_completion((4000, 4000), 5, oversampling, seed)
+        data = instance.draw(seed)
         cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
         start = cost.start(5)
         for g, make in GEOMETRIES.items():
@@ -66,18 +67,18 @@ def draw(found, ax, title):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("docs/figures"))
-    out = parser.parse_args().out
+    parser.add_argument("--output", type=Path, default=Path("docs/figures"))
+    out = parser.parse_args().output
     figure = Figure(figsize=(11, 4.5), layout="constrained")
     axes = figure.subplots(1, 2)
-    runs(8)  # compiles
-    for ax, (name, oversampling) in zip(axes, {"P1": 8, "P3": 3}.items(), strict=True):
-        found = runs(oversampling)
+    runs(P1)  # compiles
+    for ax, (name, instance) in zip(axes, {"P1": P1, "P3": P3}.items(), strict=True):
+        found = runs(instance)
         table = Table(name, *SOLVERS)
         for g in GEOMETRIES:
             table.add_row(g, *(summary(found[g, s]) for s in SOLVERS))
         Console(width=100).print(table)
-        draw(found, ax, f"{name}: 4000 × 4000, rank 5, oversampling {oversampling}")
+        draw(found, ax, f"{name}: 4000 × 4000, rank 5, oversampling {instance.oversampling}")
     axes[0].legend(fontsize=8, title="solid CG, dashed TR, dotted GD", title_fontsize=8)
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "how-to-choose.png", dpi=120)

@@ -26,22 +26,13 @@ import numpy as np
 
 import rankfold as rf
 from benchmarks.alternatives import METHODS, Found
+from benchmarks.instances import P1, P2, P3, P4, P5, Instance
 
 OUT = Path(__file__).parent.parent / "docs" / "figures" / "hard.csv"
 FIELDS = ("row", "role", "seed", "seconds", "cpu_seconds", "iterations", "value", "error")
 LIMIT = 100  # CPU seconds of a run
 OTHERS_SEEDS = 5
 Method = Callable[[Any, rf.Problem, Any, int], Found]
-
-
-class Instance(NamedTuple):
-    """What is to be completed, and how far."""
-
-    shape: tuple[int, int]
-    rank: int
-    oversampling: float
-    condition: float | None = None
-    tolerance: float = 1e-20
 
 
 class Row(NamedTuple):
@@ -55,10 +46,9 @@ class Row(NamedTuple):
 
 
 FEW = "gnmr", "starts", "overparameterised"  # what else there is for few entries
-P1 = Instance((4000, 4000), 5, 8)
 R10 = Instance((4000, 4000), 10, 3, 1)
 HARD = {
-    "P4": Row(P1._replace(condition=1e3), against=P1, others=("cmfrec",)),
+    "P4": Row(P4, against=P1, others=("cmfrec",)),
     "r10-1e5": Row(R10._replace(condition=1e5), against=R10, others=("cmfrec",)),
     "1e5-1.8": Row(Instance((1000, 1000), 5, 1.8, 1e5, 1e-24)),
     "1e5-1.5": Row(Instance((1000, 1000), 5, 1.5, 1e5, 1e-24)),
@@ -74,9 +64,9 @@ EASY = {
     name: Row(instance, against=instance, solver="cg")
     for name, instance in {
         "easy P1": P1,
-        "easy P2": Instance((32000, 32000), 5, 8),
-        "easy P3": Instance((4000, 4000), 5, 3),
-        "easy P5": Instance((10000, 10000), 20, 4),
+        "easy P2": P2,
+        "easy P3": P3,
+        "easy P5": P5,
         "easy r10": R10,
         "bad start": R10._replace(condition=10),
     }.items()
@@ -85,10 +75,7 @@ ROWS = HARD | EASY
 
 
 def drawn(instance: Instance, seed: int) -> tuple[rf.data.CompletionInstance, rf.Problem]:
-    data = rf.data.random_completion(
-        instance.shape, instance.rank, instance.oversampling, seed,
-        condition=instance.condition, min_per_line=True,
-    )  # fmt: skip
+    data = instance.draw(seed, min_per_line=True)
     cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
     return data, rf.Problem.of(cost, instance.rank)
 

@@ -30,20 +30,20 @@ from scipy import sparse
 from scipy.sparse.linalg import svds
 from threadpoolctl import threadpool_limits
 
+from benchmarks.instances import P1, P2, P3, P5, Instance
 from rankfold.costs import Completion
-from rankfold.data import random_completion
 from rankfold.kernels.pool import threads
 
 HERE = Path(__file__).parent
-# name: (size, rank, oversampling); P4 has the positions of P1, and values do not change the time
+# without P4: it has the positions of P1, and values do not change the time
 INSTANCES = {
-    "P1": (4000, 5, 8),
-    "P2": (32000, 5, 8),
-    "P3": (4000, 5, 3),
-    "P5": (10000, 20, 4),
-    "r=10": (32000, 10, 4),
-    "r=20": (32000, 20, 4),
-    "r=50": (32000, 50, 4),
+    "P1": P1,
+    "P2": P2,
+    "P3": P3,
+    "P5": P5,
+    "r=10": Instance((32000, 32000), 10, 4),
+    "r=20": Instance((32000, 32000), 20, 4),
+    "r=50": Instance((32000, 32000), 50, 4),
 }
 MAX_SVDS_RANK = 20  # beyond, svds takes minutes
 QUICK = ("P1", "P2", "P5", "r=10")
@@ -178,9 +178,8 @@ def two_at_once(route: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def measure(name: str, seconds: float, folder: Path) -> dict[str, Any]:
-    size, rank, oversampling = INSTANCES[name]
-    condition = 1e3 if name == "P4" else None
-    data = random_completion((size, size), rank, oversampling, seed=0, condition=condition)
+    (size, _), rank = INSTANCES[name].shape, INSTANCES[name].rank
+    data = INSTANCES[name].draw(seed=0)
     cost = Completion(data.rows, data.cols, data.values, data.shape)
     rng = np.random.default_rng(1)
     L, R, dL, dR = rng.standard_normal((4, size, rank))

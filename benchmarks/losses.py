@@ -17,12 +17,13 @@ import numpy as np
 from scipy import sparse
 
 import rankfold as rf
+from benchmarks.instances import P1
 
 Floats = np.ndarray[Any, Any]
 
 
 def one_hot(repeats: int = 40) -> None:
-    data = rf.data.random_completion((4000, 4000), rank=5, oversampling=8, seed=0)
+    data = P1.draw(seed=0)
     eyes = [sparse.eye_array(d, format="csr") for d in data.shape]
     pairs = np.stack([data.rows, data.cols], axis=1)
     costs = {
@@ -51,7 +52,7 @@ def one_hot(repeats: int = 40) -> None:
 def robust(seeds: int = 3) -> None:
     print("| seed | square | Huber | seconds, Huber |\n" + "|---" * 4 + "|")
     for seed in range(seeds):
-        data = rf.data.random_completion((4000, 4000), rank=5, oversampling=8, seed=seed)
+        data = P1.draw(seed)
         rng = np.random.default_rng(seed)
         values, scale = data.values.copy(), float(data.values.std())
         bad = rng.permutation(values.size)[: values.size // 10]

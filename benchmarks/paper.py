@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 import rankfold as rf
+from benchmarks.instances import P1
 
-SHAPE, RANK, OVERSAMPLING, SEEDS = (4000, 4000), 5, 8, range(5)
+SEEDS = range(5)
 GEOMETRIES = {
     "GH": rf.FullRank,
     "UBV": rf.Polar,
@@ -26,7 +27,7 @@ BELOW = rf.stopping.ValueBelow(1e-20)
 
 
 def solve(cost, geometry, solver, limit):
-    problem = rf.Problem(cost, geometry(SHAPE, RANK))
+    problem = rf.Problem(cost, geometry(P1.shape, P1.rank))
     result = rf.minimize(problem, solver, max_iterations=limit, tolerance=0.0, stop=BELOW)
     assert result.value <= 1e-20, result
     return result
@@ -37,7 +38,7 @@ def span(numbers):
 
 
 def main():
-    data = [rf.data.random_completion(SHAPE, RANK, OVERSAMPLING, seed=seed) for seed in SEEDS]
+    data = [P1.draw(seed) for seed in SEEDS]
     costs = [rf.Completion(d.rows, d.cols, d.values, d.shape) for d in data]
     table = Table(
         "geometry", "GD iterations", "backtracks", "TR outer", "TR inner", "last log10 ‖grad‖, seed 0"

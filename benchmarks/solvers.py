@@ -22,16 +22,17 @@ from rich.table import Table
 from scipy import sparse
 
 import rankfold as rf
+from benchmarks.instances import P1, P2, P3, P5, Instance
 
-# name: (shape, rank, oversampling, noise)
+# each with the noise on its entries
 INSTANCES = {
-    "P1": ((4000, 4000), 5, 8, 0.0),
-    "P2": ((32000, 32000), 5, 8, 0.0),
-    "P3": ((4000, 4000), 5, 3, 0.0),
-    "P5": ((10000, 10000), 20, 4, 0.0),
-    "1000 × 30000": ((1000, 30000), 5, 6, 0.0),
-    "P1, noise 1e-3": ((4000, 4000), 5, 8, 1e-3),
-    "300 × 200": ((300, 200), 5, 6, 0.0),
+    "P1": (P1, 0.0),
+    "P2": (P2, 0.0),
+    "P3": (P3, 0.0),
+    "P5": (P5, 0.0),
+    "1000 × 30000": (Instance((1000, 30000), 5, 6), 0.0),
+    "P1, noise 1e-3": (P1, 1e-3),
+    "300 × 200": (Instance((300, 200), 5, 6), 0.0),
 }
 TOLERANCE = 1e-20
 
@@ -132,8 +133,9 @@ def cmfrec_als(data, rank):
 
 
 def measure(name, peers, repeats):
-    shape, rank, oversampling, noise = INSTANCES[name]
-    data = rf.data.random_completion(shape, rank, oversampling, seed=0, noise=noise)
+    instance, noise = INSTANCES[name]
+    data = instance.draw(seed=0, noise=noise)
+    rank = instance.rank
     fit, problem = ours(data, rank)
     result = fit()  # compiles
     L, R = problem.geometry.factors(problem.start())

@@ -44,6 +44,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise type(error)(error.errno, error.strerror, os.fspath(path)) from error
 
 
+def replace_text(path: str | os.PathLike[str], text: str) -> None:
+    """Make `text`, in UTF-8, the content of `path`, in one go like `replacing`."""
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
 def _drafted(target: Path) -> Iterator[BinaryIO]:
     _remove_leftovers(target)
     # Of this thread alone, and in the same folder: a file can be moved in one go only within a file system.

@@ -40,7 +40,7 @@ def test_wrong_use_exits_with_2():
 
 
 def test_demo_writes_picture_report_and_data(tmp_path):
-    told = json.loads(run("demo", "--out", tmp_path / "d.png", "--json").stdout)
+    told = json.loads(run("demo", "-o", tmp_path / "d.png", "--json").stdout)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["d.csv", "d.html", "d.png"]
     *others, ours = told["errors"].values()
     assert ours < 0.7 * min(others)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rankfold.data import Triples, holdout_mask, random_completion, split
+from rankfold.data import Triples, held_out_mask, random_completion, split
 from rankfold.data.triples import index_dtype
 
 
@@ -15,7 +15,7 @@ def labelled(count=50):
 @pytest.mark.parametrize("fraction", [0.0, 0.2, 0.33, 1.0])
 def test_the_parts_are_the_whole_in_its_order(triples, fraction):
     train, test = split(triples, fraction, seed=3)
-    mask = holdout_mask(len(triples), fraction, seed=3)
+    mask = held_out_mask(len(triples), fraction, seed=3)
     assert len(test) == round(fraction * len(triples))
     for part, chosen in ((train, ~mask), (test, mask)):
         assert type(part) is type(triples)
@@ -27,22 +27,22 @@ def test_the_parts_are_the_whole_in_its_order(triples, fraction):
 
 def test_the_split_is_the_published_one():
     train = np.sort(np.random.default_rng(0).permutation(1000)[:800])
-    assert (np.flatnonzero(~holdout_mask(1000, 0.2, seed=0)) == train).all()
+    assert (np.flatnonzero(~held_out_mask(1000, 0.2, seed=0)) == train).all()
 
 
 def test_a_fifth_is_held_out_if_nothing_is_said():
-    assert holdout_mask(50).sum() == len(split(labelled())[1]) == 10
-    assert (holdout_mask(50) == holdout_mask(50, 0.2, 0)).all()
+    assert held_out_mask(50).sum() == len(split(labelled())[1]) == 10
+    assert (held_out_mask(50) == held_out_mask(50, 0.2, 0)).all()
     assert (split(labelled())[1].values == split(labelled(), 0.2, 0)[1].values).all()
 
 
 def test_seeds_differ():
-    assert (holdout_mask(100, 0.5, 1) != holdout_mask(100, 0.5, 2)).any()
+    assert (held_out_mask(100, 0.5, 1) != held_out_mask(100, 0.5, 2)).any()
 
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.5, float("nan")])
 def test_a_fraction_is_a_fraction(fraction):
-    with pytest.raises(ValueError, match="test must be a fraction between 0 and 1"):
+    with pytest.raises(ValueError, match="held_out must be a fraction between 0 and 1"):
         split(labelled(), fraction)
 
 

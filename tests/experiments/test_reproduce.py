@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankfold.cli import app
-from rankfold.experiments.curves import SCALES, Curve, Curves, Scale
+from rankfold.experiments.curves import SCALES, Curves, Run
 from rankfold.experiments.reproduce import FIGURES, reproduce
 from rankfold.run.trace import Trace, TraceRow
 
@@ -15,7 +15,7 @@ from rankfold.run.trace import Trace, TraceRow
 def test_every_figure_leaves_plot_traces_claims_and_a_report(tmp_path, monkeypatch):
     monkeypatch.setitem(SCALES, "small", Scale("small", middle=100, large=150, instances=2))
     out = tmp_path / "reproduction"
-    result = CliRunner().invoke(app, ["reproduce", "all", "--scale", "small", "--out", str(out)])
+    result = CliRunner().invoke(app, ["reproduce", "all", "--scale", "small", "-o", str(out)])
     assert result.exit_code == 0, result.output
     report = (tmp_path / "reproduction.md").read_text("utf-8")
     holds = {}
@@ -38,7 +38,7 @@ def test_every_figure_leaves_plot_traces_claims_and_a_report(tmp_path, monkeypat
 
 def test_measures_of_a_run_that_never_gets_there():
     trace = Trace([TraceRow(0, 1.0, 1.0, 0.0), TraceRow(1, 1e-6, 1.0, 0.5), TraceRow(2, 1e-7, 1.0, 2.0)])
-    curves = Curves((Curve("a", 0, trace),))
+    curves = Curves((Run("a", 0, trace),))
     assert curves.iterations("a", 1e-5) == 1
     assert curves.seconds("a", 1e-5) == 0.5
     assert curves.iterations("a") == curves.late_seconds("a") == float("inf")

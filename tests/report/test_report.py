@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankfold.report import DataSummary, Report, charts, render, singular_values, write_report
-from rankfold.report.scale import Scale, tick_text
+from rankfold.report.axis import ChartAxis, tick_text
 from rankfold.run.trace import Trace, TraceRow
 
 VOID = {"meta", "link", "br"}
@@ -133,10 +133,10 @@ def test_every_row_is_in_one_bar(counts):
 
 @given(st.floats(1e-9, 1e9), st.floats(1.05, 1e9), st.booleans())
 def test_ticks_are_few_round_and_on_the_axis(low, factor, log):
-    scale = Scale(low, low * factor, log)
-    ticks = scale.ticks()
+    axis = ChartAxis(low, low * factor, log)
+    ticks = axis.ticks()
     assert len(ticks) <= 8
-    assert all(-1e-6 <= scale(tick) <= 1 + 1e-6 for tick in ticks)
+    assert all(-1e-6 <= axis(tick) <= 1 + 1e-6 for tick in ticks)
     assert len({tick_text(tick) for tick in ticks}) == len(ticks)
 
 

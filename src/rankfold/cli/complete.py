@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from shlex import join
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,10 +20,14 @@ from rankfold.cli.options import (
     Seed,
     column_of,
     number_or_auto,
+    part_or_file,
 )
 
 if TYPE_CHECKING:
+    from rankfold.cli.completing import Fit
     from rankfold.report import Report
+
+Files = dict[str, Path]
 
 
 def complete(
@@ -30,16 +35,15 @@ def complete(
         str, typer.Argument(help="CSV, TSV, Parquet, Matrix Market or npz, also .gz; - for standard input.")
     ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the model goes.")] = None,
-    rank: Annotated[str, typer.Option(help="Of the matrix: a number, or auto.")] = "5",
+    rank: Annotated[str, typer.Option(help="Rank of the matrix: a number, or auto.")] = "5",
     row: RowColumn = "0",
     col: ColColumn = "1",
     value: Annotated[str, typer.Option(help="Column with the value.")] = "2",
     delimiter: Delimiter = None,
     header: Header = None,
-    test: Annotated[str | None, typer.Option(help="A file like TRIPLES, to measure the error on.")] = None,
     holdout: Annotated[
-        float, typer.Option(help="The part of the entries to hold out and measure on.", min=0.0, max=0.9)
-    ] = 0.0,
+        str, typer.Option(help="What to measure the error on: a part of the entries, or a file like TRIPLES.")
+    ] = "0",
     loss: Annotated[
         str, typer.Option(help="square, huber, logistic (0 or 1) or poisson (counts).")
     ] = "square",
@@ -48,8 +52,8 @@ def complete(
     duplicates: Annotated[
         str, typer.Option(help="Pairs that come twice: keep (each is an observation) or error.")
     ] = "keep",
-    max_iterations: Annotated[int, typer.Option(help="At most so many iterations.", min=1)] = 500,
-    tolerance: Annotated[
+    max_iter: Annotated[int, typer.Option(help="At most so many iterations.", min=1)] = 500,
+    tol: Annotated[
         float, typer.Option(help="Stop when three iterations gain less than this part of the cost.")
     ] = 1e-4,
     seed: Seed = 0,
@@ -71,36 +75,56 @@ def complete(
 
     Ctrl-C ends the fit and keeps the best model so far.
     """
-    from rankfold.cli.fitting import Job
+    from rankfold.cli import completing
 
-    for path in (output, plot, report, checkpoint):
+    _check_outputs(output, report, checkpoint, plot)
+    columns = column_of(row), column_of(col), column_of(value)
+    source = completing.Source(
+        triples, columns, delimiter, header, part_or_file(holdout), _refused(duplicates), seed
+    )
+    options = completing.CompletionOptions(
+        number_or_auto(rank, int, "--rank"),
+        bias,
+        loss,
+        number_or_auto(regularization, float, "--regularization"),
+        max_iter,
+        tol,
+        seed,
+    )
+    data = completing.read(source)
+    found = completing.fit(data, options, checkpoint, resume)
+    began = perf_counter()
+    made = completing.report_of(data, found, source, options, join(["rankfold", *sys.argv[1:]]))
+    files = _write(found, made, output, report, plot)
+    seconds = {"read": data.seconds, "fit": found.seconds, "write": perf_counter() - began}
+    (_print_json if json else _print_text)(found, made, seconds, files)
+    if found.interrupted:
+        kept = f"; the best model so far is in {output}" if output else "; give -o to keep the model"
+        fail(f"{found.model.stop_reason_}{kept}", INTERRUPTED)
+
+
+def _check_outputs(*paths: Path | None) -> None:
+    for path in paths:
         check_writable(path)
+    plot = paths[-1]
     if plot is not None:
         from rankfold.report.figure import check_format
 
         check_format(plot)
-    if test is not None and holdout:
-        raise typer.BadParameter("give --test or --holdout, not both")
+
+
+def _refused(duplicates: str) -> bool:
     if duplicates not in ("keep", "error"):
         raise typer.BadParameter(f"--duplicates is keep or error, not {duplicates!r}")
-    job = Job.read(
-        triples,
-        {"columns": tuple(map(column_of, (row, col, value))), "delimiter": delimiter, "header": header},
-        test,
-        holdout,
-        seed,
-        unique=duplicates == "error",
-    )
-    job.fit(
-        {"rank": number_or_auto(rank, int, "--rank"), "bias": bias, "loss": loss, "tol": tolerance,
-         "regularization": number_or_auto(regularization, float, "--regularization"),
-         "max_iter": max_iterations, "random_state": seed, "verbose": 1},
-        checkpoint=checkpoint, resume=resume,
-    )  # fmt: skip
-    began = perf_counter()
+    return duplicates == "error"
+
+
+def _write(found: Fit, made: Report, output: Path | None, report: Path | None, plot: Path | None) -> Files:
+    """Write what was asked for, and return it by name."""
+    import rankfold as rf
+
     if output is not None:
-        job.save(output)
-    made = job.report(_command())
+        rf.save(found.model, output)
     if report is not None:
         from rankfold.report import write_report
 
@@ -109,41 +133,32 @@ def complete(
         from rankfold.report.figure import draw
 
         draw(made, plot)
-    job.seconds["write"] = perf_counter() - began
-    _tell(job, made, {"model": output, "report": report, "plot": plot}, json)
-    if job.interrupted:
-        kept = f"; the best model so far is in {output}" if output else "; give -o to keep the model"
-        fail(f"{job.model.stop_reason_}{kept}", INTERRUPTED)
+    asked = {"model": output, "report": report, "plot": plot}
+    return {name: path for name, path in asked.items() if path is not None}
 
 
-def _command() -> str:
-    from shlex import join
+def _print_json(found: Fit, report: Report, seconds: dict[str, float], files: Files) -> None:
+    model, last = found.model, report.trace[-1]
+    print_json({
+        "shape": report.data.shape, "entries": report.data.entries, "held_out": report.held_out,
+        "rank": model.rank_, "regularization": model.regularization_, "iterations": last.iteration,
+        "converged": model.converged_, "stop_reason": model.stop_reason_, "cost": last.value,
+        "errors": report.errors, "duplicates": found.repeated, "seconds": seconds, "files": files,
+    })  # fmt: skip
 
-    return join(["rankfold", *sys.argv[1:]])
 
-
-def _tell(job: Any, report: Report, files: dict[str, Path | None], json: bool) -> None:
-    model, written = job.model, {name: path for name, path in files.items() if path is not None}
-    last = model.trace_[-1]
-    if json:
-        print_json({
-            "shape": report.data.shape, "entries": report.data.entries, "held_out": report.held_out,
-            "rank": model.rank_, "regularization": model.regularization_, "iterations": last.iteration,
-            "converged": model.converged_, "stop_reason": model.stop_reason_, "cost": last.value,
-            "errors": report.errors, "duplicates": job.repeated, "seconds": job.seconds, "files": written,
-        })  # fmt: skip
-        return
+def _print_text(found: Fit, report: Report, seconds: dict[str, float], files: Files) -> None:
     d1, d2 = report.data.shape
     typer.echo(
-        f"{report.data.entries:,} entries of a {d1:,} × {d2:,} matrix, completed at rank {model.rank_} in "
-        f"{job.seconds['fit']:.1f} s ({last.iteration} iterations; {model.stop_reason_})."
+        f"{report.data.entries:,} entries of a {d1:,} × {d2:,} matrix, completed at rank {report.rank} in "
+        f"{seconds['fit']:.1f} s ({report.trace[-1].iteration} iterations; {found.model.stop_reason_})."
     )
     if report.errors:
         rows = [(name, f"{error:.4g}") for name, error in report.errors.items()]
         print_table((f"{report.held_out:,} held-out entries predicted by", "error (RMSE)"), rows)
-    for name, path in written.items():
+    for name, path in files.items():
         typer.echo(f"The {name} is in {path}.")
     if not report.errors:
-        note("To see how good it is, add --holdout 0.1, or --test FILE.")
-    if "model" not in written:
+        note("To see how good it is, add --holdout 0.1, or --holdout FILE.")
+    if "model" not in files:
         note("The model was not kept: add -o model.rankfold to use it with `rankfold predict`.")

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import rankfold as rf
-
-if TYPE_CHECKING:
-    from rankfold.report import Report
+from rankfold.atomic import replacing
+from rankfold.report import DataSummary, Report, singular_values, write_report
 
 Floats = NDArray[np.float64]
 
@@ -60,6 +59,15 @@ def run(seed: int = 0) -> Demo:
     return Demo(picture, known, completed, (L, R), result, perf_counter() - began)
 
 
+def write(demo: Demo, picture: Path, command: str) -> tuple[Path, Path, Path]:
+    """Write the picture, the report and the known pixels; return where they are."""
+    report, data = picture.with_suffix(".html"), picture.with_suffix(".csv")
+    plot(demo, picture)
+    write_report(report_of(demo, "A photograph", command), report)
+    write_known(demo, data)
+    return picture, report, data
+
+
 def plot(demo: Demo, path: str | Path) -> None:
     """Draw what was known, what was made of it, the truth, and how the cost fell."""
     from matplotlib import colormaps
@@ -83,13 +91,12 @@ def plot(demo: Demo, path: str | Path) -> None:
     ax.set_ylim(bottom=0)
     ax.set(xlabel="iteration", ylabel="error on known pixels (grey levels)", title="how the fit went")
     ax.grid(alpha=0.3)
-    figure.savefig(path, dpi=110)
+    with replacing(path) as file:
+        figure.savefig(file, format=Path(path).suffix.lower().removeprefix("."), dpi=110)
 
 
 def report_of(demo: Demo, source: str, command: str) -> Report:
     """Return what the report shows: the known pixels, the fit, and the errors on the unknown ones."""
-    from rankfold.report import DataSummary, Report, singular_values
-
     rows, cols = np.nonzero(demo.known)
     unknown = ~demo.known
     return Report(

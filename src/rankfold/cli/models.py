@@ -46,23 +46,18 @@ def info(model: ModelFile, json: Json = False) -> None:
     import rankfold as rf
 
     fitted = rf.load(model)
-    told = _facts(fitted)
+    facts = _facts(fitted)
     if json:
-        print_json({"file": model, **told})
+        print_json({"file": model, **facts})
     else:
-        rows = [(name.replace("_", " "), _text(value)) for name, value in told.items()]
+        rows = [(name.replace("_", " "), _text(value)) for name, value in facts.items()]
         print_table(("", str(model)), rows, numbers=False)
 
 
 FACTS = (
-    "shape_",
-    "rank_",
-    "regularization_",
-    "n_iter_",
-    "converged_",
-    "stop_reason_",
+    "shape_", "rank_", "regularization_", "n_iter_", "converged_", "stop_reason_",
     "data_fingerprint_",
-)
+)  # fmt: skip
 
 
 def _facts(model: Any) -> dict[str, Any]:
@@ -75,15 +70,11 @@ def _facts(model: Any) -> dict[str, Any]:
     for names in ("row_labels_", "col_labels_", "feature_names_in_", "target_names_"):
         labels = getattr(model, names, None)
         if labels is not None:
-            facts[names.removesuffix("_")] = [_plain(label) for label in labels[:3]]
+            facts[names.removesuffix("_")] = labels[:3].tolist()
     shown = {
         name: value for name, value in model.get_params().items() if isinstance(value, str | float | int)
     }
     return facts | {"settings": shown}
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
 
 
 def _text(value: Any) -> str:
@@ -101,7 +92,9 @@ def export(
     format: Annotated[
         str | None, typer.Option(help="parquet, npz or csv; by default what OUTPUT's name says.")
     ] = None,
-    output: Annotated[str, typer.Option("--output", "-o", help="- for standard output.")] = "-",
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Where the factors go; - for standard output.")
+    ] = "-",
 ) -> None:
     """Write the factors of a model for other programs.
 
@@ -112,50 +105,12 @@ def export(
 
     Example: rankfold export model.rankfold --format csv -o factors.csv
     """
+    from rankfold.cli.factors import write_factors
     from rankfold.data.io.files import format_of
-    from rankfold.data.io.streams import writing
 
     check_writable(output)
     fitted = load_completion(model)
     kind = format or format_of(output, None)
     if kind not in ("parquet", "npz", "csv"):
         raise typer.BadParameter(f"--format is parquet, npz or csv, not {kind!r}")
-    with writing(output) as stream:
-        if kind == "npz":
-            _export_npz(fitted, stream)
-        else:
-            _export_table(fitted, stream, kind)
-
-
-def _export_npz(model: Any, stream: Any) -> None:
-    import io
-
-    import numpy as np
-
-    (L, R), (mean, rows, cols) = model.factors_, model.biases_
-    labels = {"row_labels": model.row_labels_, "col_labels": model.col_labels_}
-    known = {name: part for name, part in labels.items() if part is not None}
-    buffer = io.BytesIO()  # an archive is written with seeks, which standard output has not
-    np.savez(buffer, L=L, R=R, mean=mean, row_offsets=rows, col_offsets=cols, **known)
-    stream.write(buffer.getbuffer())
-
-
-def _export_table(model: Any, stream: Any, kind: str) -> None:
-    import numpy as np
-    import pyarrow as pa
-
-    from rankfold.data.io.parquet import write_parquet
-    from rankfold.data.io.text import write_text
-
-    mean, rows, cols = model.biases_
-    sides = ("row", model.row_labels_, mean + rows), ("column", model.col_labels_, cols)
-    batches = []
-    for (side, labels, offsets), factor in zip(sides, model.factors_, strict=True):
-        names = np.arange(len(factor)) if labels is None else labels
-        columns = {"side": [side] * len(factor), "label": [str(name) for name in names], "offset": offsets}
-        columns |= {f"factor_{k + 1}": factor[:, k] for k in range(factor.shape[1])}
-        batches.append(pa.RecordBatch.from_pydict(columns))
-    if kind == "parquet":
-        write_parquet(stream, batches[0].schema, batches)
-    else:
-        write_text(stream, batches[0].schema, batches, ",")
+    write_factors(fitted, output, kind)

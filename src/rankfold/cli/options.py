@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
-Seed = Annotated[int, typer.Option(help="Of every random choice: the same seed, the same result.")]
+Seed = Annotated[int, typer.Option(help="Seed of every random choice: the same seed gives the same result.")]
 Delimiter = Annotated[
     str | None, typer.Option(help="What separates the fields of a text file; found out by default.")
 ]
@@ -23,10 +23,13 @@ RowColumn = Annotated[
     str, typer.Option("--row", help="Column of the file with the row: name, or position from 0.")
 ]
 ColColumn = Annotated[str, typer.Option("--col", help="Column with the column label.")]
-ModelFile = Annotated[Path, typer.Argument(help="A file that `complete -o` or `regress --model` wrote.")]
+Table = Annotated[str, typer.Argument(help="CSV, TSV or Parquet with a header; - for standard input.")]
+ModelFile = Annotated[Path, typer.Argument(help="A file that `complete -o` or `regress -o` wrote.")]
 Missing = Annotated[
     list[str] | None, typer.Option(help="What stands for no value; may repeat. By default empty, NA, nan, ?.")
 ]
+Criterion = Literal["cv", "aic", "bic", "gcv"]
+CRITERIA: dict[str, Criterion] = {name: name for name in get_args(Criterion)}
 
 
 def column_of(text: str) -> str | int:
@@ -47,3 +50,19 @@ def number_or_auto(text: str, kind: type[int] | type[float], option: str) -> Any
     with suppress(ValueError):
         return kind(text)
     raise typer.BadParameter(f"{option} is a number or auto, not {text!r}")
+
+
+def part_or_file(text: str) -> float | str:
+    """Return what `--holdout` stands for: a part of the entries, or the name of a file.
+
+    Examples
+    --------
+    >>> part_or_file("0.1"), part_or_file("new.csv")
+    (0.1, 'new.csv')
+    """
+    with suppress(ValueError):
+        part = float(text)
+        if 0 <= part <= 0.9:
+            return part
+        raise typer.BadParameter(f"--holdout is a part from 0 to 0.9, or a file, not {text}")
+    return text

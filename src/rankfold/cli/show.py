@@ -12,32 +12,26 @@ from rankfold.cli.options import Json
 
 
 def demo(
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="The picture; report and data get the same name.")
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The picture; report and data get the same name.")
     ] = Path("demo.png"),
-    seed: Annotated[int, typer.Option(help="Of the random choice of known pixels.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the choice of known pixels.")] = 0,
     json: Json = False,
 ) -> None:
     """Complete a photograph of which a third of the pixels are known: a table, a picture and a report.
 
-    Example: rankfold demo --out picture.png
+    Example: rankfold demo -o picture.png
     """
     from rankfold.cli import demo as demonstration
-    from rankfold.report import write_report
 
-    check_writable(out)
+    check_writable(output)
     found = demonstration.run(seed)
-    report, data = out.with_suffix(".html"), out.with_suffix(".csv")
-    demonstration.plot(found, out)
-    write_report(
-        demonstration.report_of(found, "A photograph", f"rankfold demo --out {out} --seed {seed}"), report
-    )
-    demonstration.write_known(found, data)
+    files = demonstration.write(found, output, f"rankfold demo -o {output} --seed {seed}")
     d1, d2 = found.picture.shape
     if json:
         print_json({"shape": (d1, d2), "known": found.known.sum(), "rank": demonstration.RANK,
                     "seconds": found.seconds, "iterations": found.result.iterations, "errors": found.errors,
-                    "files": [out, report, data]})  # fmt: skip
+                    "files": files})  # fmt: skip
         return
     typer.echo(
         f"A {d1} × {d2} photograph, {found.known.sum():,} of its {found.known.size:,} pixels known, "
@@ -46,8 +40,9 @@ def demo(
     )
     rows = [(name, f"{error:.1f}") for name, error in found.errors.items()]
     print_table(("unknown pixels predicted by", "error, in grey levels of 255"), rows)
+    _, report, data = files
     typer.echo(
-        f"The picture is in {out}, the report in {report}, the known pixels in {data}.\n\n"
+        f"The picture is in {output}, the report in {report}, the known pixels in {data}.\n\n"
         "Try next, with these pixels or with a CSV of your own:\n"
         f"  {program()} complete {data} --rank auto --holdout 0.1 --report report.html -o model.rankfold\n"
         f"  {program()} predict model.rankfold {data} | head"
@@ -60,7 +55,7 @@ def bench(
     oversampling: Annotated[
         float, typer.Option(help="Known entries over degrees of freedom.", min=1.0)
     ] = 8.0,
-    seed: Annotated[int, typer.Option(help="Of the matrix and its known entries.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the matrix and its known entries.")] = 0,
     json: Json = False,
 ) -> None:
     """Time rankfold beside other methods on a matrix of known rank, on this machine.
@@ -94,10 +89,11 @@ def reproduce(
         ),
     ],
     scale: Annotated[str, typer.Option(help="paper: minutes; small: seconds.")] = "small",
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Where plots, traces and claims go; the report is OUT.md.")
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Where plots, traces and claims go; the report is OUTPUT.md."),
     ] = Path("reproduction"),
-    seed: Annotated[int, typer.Option(help="Of the first instance.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the first instance.")] = 0,
 ) -> None:
     """Reproduce a figure of the paper: plot, traces, and each claim next to what was measured.
 
@@ -106,7 +102,7 @@ def reproduce(
     from rankfold.experiments.reproduce import reproduce as run
 
     try:
-        report = run(figure, scale, out, seed, typer.echo)
+        report = run(figure, scale, output, seed, typer.echo)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     typer.echo(f"The report is in {report}.")

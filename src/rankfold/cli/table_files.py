@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+from pyarrow import csv as pa_csv
+from pyarrow import parquet, types
 
 from rankfold.data.io.files import format_of
 from rankfold.data.io.streams import name_of, reading, seekable, writing
@@ -16,19 +19,16 @@ Floats = NDArray[np.float64]
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "?")
 
 
-def read_table(file: str, delimiter: str | None = None, missing: Sequence[str] = MISSING) -> Any:
+def read_table(file: str, delimiter: str | None, missing: Sequence[str] | None) -> Any:
     """Read a CSV, TSV or Parquet file as a pyarrow table, empty where it says one of `missing`."""
-    import pyarrow as pa
-    from pyarrow import csv as pa_csv
-    from pyarrow import parquet
-
     kind = _kind(file)
     with reading(file) as stream:
         try:
             if kind == "parquet":
                 table = parquet.read_table(seekable(stream))
             else:
-                convert = pa_csv.ConvertOptions(null_values=list(missing), strings_can_be_null=False)
+                nothing = list(missing or MISSING)
+                convert = pa_csv.ConvertOptions(null_values=nothing, strings_can_be_null=False)
                 parse = pa_csv.ParseOptions(delimiter="\t" if kind == "tsv" else delimiter or ",")
                 table = pa_csv.read_csv(stream, parse_options=parse, convert_options=convert)
         except pa.ArrowInvalid as error:
@@ -42,8 +42,6 @@ def read_table(file: str, delimiter: str | None = None, missing: Sequence[str] =
 
 def write_table(file: str, table: Any) -> None:
     """Write a table as CSV, TSV or Parquet; it appears only once it is complete."""
-    from pyarrow import parquet
-
     kind = _kind(file)
     with writing(file) as stream:
         if kind == "parquet":
@@ -59,12 +57,21 @@ def _kind(file: str) -> str:
     return kind
 
 
-def is_numeric(column: Any) -> bool:
-    """Whether a column holds numbers, or nothing."""
-    from pyarrow import types
+def numeric_columns(table: Any) -> list[str]:
+    """Return the names of the columns that hold numbers, or nothing."""
+    return [name for name in table.column_names if _is_numeric(table[name])]
 
+
+def _is_numeric(column: Any) -> bool:
     kind = column.type
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_null(kind))
+
+
+def with_columns(table: Any, names: Sequence[str], values: Floats) -> Any:
+    """Return the table with other numbers in some columns."""
+    for name, column in zip(names, values.T, strict=True):
+        table = table.set_column(table.column_names.index(name), name, pa.array(column))
+    return table
 
 
 def numbers(table: Any, names: Sequence[str], file: str) -> Floats:
@@ -77,7 +84,7 @@ def numbers(table: Any, names: Sequence[str], file: str) -> Floats:
             there = ", ".join(map(repr, table.column_names))
             raise ValueError(f"{name_of(file)}: there is no column {name!r}; there are: {there}")
         column = table[name]
-        if not is_numeric(column):
+        if not _is_numeric(column):
             raise ValueError(_not_numeric(column, name, name_of(file)))
         columns.append(column.cast("float64").to_numpy().astype(np.float64))
     return np.column_stack(columns)

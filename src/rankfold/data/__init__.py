@@ -1,19 +1,39 @@
-"""Getting data in and out: files of triples, synthetic completion problems, and splits by entry."""
+"""Known entries of matrices: random ones, those of files, and their split into two parts.
 
-from rankfold.data.io.files import read_triples, write_triples
-from rankfold.data.io.pairs import read_pairs
+What reads and writes files is imported when first used: it needs pyarrow, and the rest nothing but NumPy.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from rankfold.data.labels import LabelIndex
 from rankfold.data.synthetic import CompletionInstance, random_completion
-from rankfold.data.triples import Triples, holdout_mask, split
+from rankfold.data.triples import Triples, held_out_mask, split
+
+if TYPE_CHECKING:
+    from rankfold.data.io.files import read_triples, write_triples
+    from rankfold.data.io.pairs import read_pairs
 
 __all__ = [
     "CompletionInstance",
     "LabelIndex",
     "Triples",
-    "holdout_mask",
+    "held_out_mask",
     "random_completion",
     "read_pairs",
     "read_triples",
     "split",
     "write_triples",
 ]
+
+_OF_FILES = {"read_pairs": "pairs", "read_triples": "files", "write_triples": "files"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_FILES:
+        raise AttributeError(f"module 'rankfold.data' has no attribute {name!r}")
+    return getattr(import_module(f"rankfold.data.io.{_OF_FILES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

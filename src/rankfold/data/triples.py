@@ -1,4 +1,4 @@
-"""Observed entries as three parallel arrays, and their split into a training and a test part."""
+"""Known entries of a matrix as three arrays, and their split into a training and a held-out part."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ AnyTriples = TypeVar("AnyTriples", bound="Triples")
 
 @dataclass(frozen=True, eq=False)
 class Triples:
-    """Observed entries of a matrix: entry k is `values[k]` at (`rows[k]`, `cols[k]`).
+    """The known entries of a matrix, as three arrays: entry k is `values[k]` at (`rows[k]`, `cols[k]`).
+
+    This is how a sparse matrix is given everywhere: `read_triples` makes one from a file of lines such as
+    "ann,Heat,5", `rankfold.MatrixCompletion.fit` takes one in place of X and y, `split` makes two of one.
 
     Attributes
     ----------
@@ -64,44 +67,46 @@ def index_dtype(shape: tuple[int, int]) -> type[np.int32] | type[np.int64]:
     return np.int32 if max(shape) - 1 <= np.iinfo(np.int32).max else np.int64
 
 
-def holdout_mask(count: int, test: float = 0.2, seed: int | np.random.Generator = 0) -> NDArray[np.bool_]:
-    """Mark round(test·count) of `count` entries, chosen at random, as held out.
+def held_out_mask(
+    count: int, held_out: float = 0.2, seed: int | np.random.Generator = 0
+) -> NDArray[np.bool_]:
+    """Mark round(held_out·count) of `count` entries, chosen at random, as held out.
 
     Examples
     --------
-    >>> holdout_mask(10, test=0.3).sum()
+    >>> held_out_mask(10, held_out=0.3).sum()
     np.int64(3)
     """
-    if not 0 <= test <= 1:
-        raise ValueError(f"test must be a fraction between 0 and 1, got {test}")
+    if not 0 <= held_out <= 1:
+        raise ValueError(f"held_out must be a fraction between 0 and 1, got {held_out}")
     mask = np.zeros(count, dtype=bool)
-    # the first entries of one permutation train, the last ones test: the split that published
+    # the last entries of one permutation are held out: the split that published
     # figures on rating data use, so that they can be compared with
-    mask[np.random.default_rng(seed).permutation(count)[count - round(test * count) :]] = True
+    mask[np.random.default_rng(seed).permutation(count)[count - round(held_out * count) :]] = True
     return mask
 
 
 def split(
-    triples: AnyTriples, test: float = 0.2, seed: int | np.random.Generator = 0
+    triples: AnyTriples, held_out: float = 0.2, seed: int | np.random.Generator = 0
 ) -> tuple[AnyTriples, AnyTriples]:
-    """Split by entry into (train, test); shape, labels and the order of the entries are kept.
+    """Split by entry into (train, held-out part); shape, labels and the order of the entries are kept.
 
     Parameters
     ----------
     triples : Triples or CompletionInstance
-    test : float
-        The fraction of the entries that goes into the test part.
+    held_out : float
+        The fraction of the entries that goes into the second part.
     seed : int or numpy.random.Generator
 
     Examples
     --------
     >>> from rankfold.data import random_completion, split
-    >>> train, test = split(random_completion((30, 20), 2, 3, seed=0), test=0.25)
-    >>> len(train), len(test)
+    >>> train, rest = split(random_completion((30, 20), 2, 3, seed=0), held_out=0.25)
+    >>> len(train), len(rest)
     (216, 72)
     """
-    held_out = holdout_mask(len(triples), test, seed)
-    return _select(triples, ~held_out), _select(triples, held_out)
+    mask = held_out_mask(len(triples), held_out, seed)
+    return _select(triples, ~mask), _select(triples, mask)
 
 
 def _select(triples: AnyTriples, mask: NDArray[np.bool_]) -> AnyTriples:

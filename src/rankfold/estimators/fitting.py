@@ -139,6 +139,7 @@ def record_run(model: Any, trace: Trace, stop: Stop) -> None:
     """Tell by attributes of `model` how its fit went; scikit-learn expects no count below one."""
     model.n_iter_ = max(trace[-1].iteration, 1)
     model.converged_, model.stop_reason_, model.trace_ = stop.converged, stop.reason, trace
+    model.stop_kind_ = stop.kind.value
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class Competitor:
 
 
 @dataclass(frozen=True)
-class Curve:
+class Run:
     """One run: which method, on which instance, and its trace."""
 
     label: str
@@ -84,13 +84,13 @@ class Curve:
 class Curves:
     """The runs of a figure, by method."""
 
-    runs: tuple[Curve, ...]
+    runs: tuple[Run, ...]
 
-    def of(self, label: str) -> list[Curve]:
+    def of(self, label: str) -> list[Run]:
         """Return the runs of one method, instance by instance."""
         return [run for run in self.runs if run.label == label]
 
-    def median(self, label: str, measure: Callable[[Curve], float]) -> float:
+    def median(self, label: str, measure: Callable[[Run], float]) -> float:
         """Return the median of `measure` over the instances."""
         return float(median(measure(run) for run in self.of(label)))
 
@@ -115,7 +115,7 @@ class Curves:
     def late_products(self, label: str) -> float:
         """Median Hessian products from `LATE` to the target, for trust regions."""
 
-        def products(run: Curve) -> float:
+        def products(run: Run) -> float:
             late = run.trace["iteration"] > run.first("iteration", LATE)
             return float(run.trace["inner_iterations"][late].sum())
 
@@ -190,7 +190,7 @@ class Figure:
         """
         side = getattr(scale, self.size)
         _warm_up(self.competitors)
-        runs: list[Curve] = []
+        runs: list[Run] = []
         for instance in range(scale.instances):
             new = [c for c in self.competitors if (side, seed + instance, c.label) not in known]
             cost = _cost(side, seed + instance)
@@ -202,7 +202,7 @@ class Figure:
                     f"{last.iteration:4d} iterations  f = {last.value:.1e}  {last.seconds:.1f} s"
                 )
             traces = [known[side, seed + instance, c.label] for c in self.competitors]
-            runs.extend(Curve(c.label, instance, t) for c, t in zip(self.competitors, traces, strict=True))
+            runs.extend(Run(c.label, instance, t) for c, t in zip(self.competitors, traces, strict=True))
         return Curves(tuple(runs))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rankfold.atomic import replacing
 from rankfold.experiments.curves import TARGET, Curves, Figure
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _STYLE = {
 
 
 def draw(figure: Figure, curves: Curves, path: Path) -> None:
-    """Write the figure to `path`: a thin line per instance, the instance of median length in full."""
+    """Write the figure to `path`, a PNG: a thin line per instance, the instance of median length in full."""
     import matplotlib as mpl
     from matplotlib.figure import Figure as Canvas
 
@@ -36,7 +37,8 @@ def draw(figure: Figure, curves: Curves, path: Path) -> None:
         canvas.suptitle(figure.title)
         handles, labels = left.get_legend_handles_labels()
         canvas.legend(handles, labels, loc="outside right center", handlelength=3)
-        canvas.savefig(path, dpi=130)
+        with replacing(path) as file:
+            canvas.savefig(file, format="png", dpi=130)
 
 
 def _panel(axes: Axes, figure: Figure, curves: Curves, column: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import platform
@@ -10,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rankfold.atomic import replace_text
 from rankfold.experiments.curves import Claim, Curves, Figure, Scale
 from rankfold.experiments.plots import draw
 
@@ -31,7 +33,7 @@ def write_figure(figure: Figure, curves: Curves, scale: Scale, seed: int, second
         "machine": _machine(),
         "claims": [asdict(claim) for claim in figure.claims(curves)],
     }
-    (out / f"{figure.name}.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    replace_text(out / f"{figure.name}.json", json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
 
 def _machine() -> str:
@@ -41,14 +43,15 @@ def _machine() -> str:
 
 
 def _write_traces(curves: Curves, path: Path) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(("method", "instance", *_COLUMNS))
-        for run in curves.runs:
-            for row in run.trace:
-                cells = (getattr(row, column) for column in _COLUMNS)
-                numbers = (f"{cell:.6g}" if isinstance(cell, float) else cell for cell in cells)
-                writer.writerow((run.label, run.instance, *numbers))
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(("method", "instance", *_COLUMNS))
+    for run in curves.runs:
+        for row in run.trace:
+            cells = (getattr(row, column) for column in _COLUMNS)
+            numbers = (f"{cell:.6g}" if isinstance(cell, float) else cell for cell in cells)
+            writer.writerow((run.label, run.instance, *numbers))
+    replace_text(path, text.getvalue())
 
 
 def write_report(figures: tuple[Figure, ...], out: Path) -> Path:
@@ -59,7 +62,7 @@ def write_report(figures: tuple[Figure, ...], out: Path) -> Path:
         source = out / f"{figure.name}.json"
         if source.exists():
             parts.append(_section(figure.name, json.loads(source.read_text("utf-8")), out.name))
-    path.write_text("\n".join(parts), "utf-8")
+    replace_text(path, "\n".join(parts))
     return path
 
 

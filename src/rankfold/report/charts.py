@@ -9,7 +9,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankfold.report.scale import Scale, tick_text
+from rankfold.report.axis import ChartAxis, tick_text
 
 WIDTH, HEIGHT = 360, 220  # at about this width a phone shows a chart, and its text is readable there
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 40
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 def line(x: ArrayLike, y: ArrayLike, x_title: str, y_title: str, mark: int = -1) -> str:
     """Draw y over x and a dot at point `mark`; the y axis is logarithmic where y > 0 spans much."""
     xs, ys = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    across, up = Scale.around(xs.min(), xs.max()), _room(ys)
+    across, up = ChartAxis.around(xs.min(), xs.max()), _room(ys)
     places = [(_x(across(a)), _y(up(b))) for a, b in zip(xs, ys, strict=True)]
     path = " ".join(f"{'L' if k else 'M'}{a:.1f} {b:.1f}" for k, (a, b) in enumerate(places))
     a, b = places[mark]
@@ -29,19 +29,19 @@ def line(x: ArrayLike, y: ArrayLike, x_title: str, y_title: str, mark: int = -1)
     return _framed(across, up, x_title, y_title, marks)
 
 
-def _room(ys: Floats) -> Scale:
+def _room(ys: Floats) -> ChartAxis:
     """Return an axis with some room above and below a curve."""
     low, high = float(ys.min()), float(ys.max())
     if low > 0 and high > 20 * low:
-        return Scale(low / 1.5, high * 1.5, log=True)
+        return ChartAxis(low / 1.5, high * 1.5, log=True)
     room = 0.1 * (high - low)
-    return Scale.around(low - room, high + room)
+    return ChartAxis.around(low - room, high + room)
 
 
 def histogram(edges: ArrayLike, counts: ArrayLike, x_title: str, y_title: str, log: bool = False) -> str:
     """Draw counts between edges, as `numpy.histogram` returns them."""
     ends, heights = np.asarray(edges, dtype=np.float64), np.asarray(counts, dtype=np.float64)
-    across, up = Scale(ends[0], ends[-1], log), Scale.around(0.0, max(heights.max(), 1.0))
+    across, up = ChartAxis(ends[0], ends[-1], log), ChartAxis.around(0.0, max(heights.max(), 1.0))
     marks = []
     for low, high, height in zip(ends[:-1], ends[1:], heights, strict=True):
         left, right, top = _x(across(low)), _x(across(high)), _y(up(height))
@@ -57,8 +57,8 @@ def spectrum(values: ArrayLike, x_title: str, y_title: str) -> str:
     """Draw numbers in their order as dots on stems, with a logarithmic axis where they span much."""
     heights = np.asarray(values, dtype=np.float64)
     log = bool(heights.min() > 0 and heights.max() > 100 * heights.min())
-    across = Scale(0.5, len(heights) + 0.5)
-    up = Scale.around(heights.min() / 2 if log else 0.0, heights.max() * 1.02, log)
+    across = ChartAxis(0.5, len(heights) + 0.5)
+    up = ChartAxis.around(heights.min() / 2 if log else 0.0, heights.max() * 1.02, log)
     marks = []
     for k, height in enumerate(heights, start=1):
         x, y = _x(across(k)), _y(up(height))
@@ -117,7 +117,9 @@ def _y(fraction: float) -> float:
     return HEIGHT - BOTTOM - fraction * (HEIGHT - TOP - BOTTOM)
 
 
-def _framed(across: Scale, up: Scale, x_title: str, y_title: str, marks: str, integers: bool = False) -> str:
+def _framed(
+    across: ChartAxis, up: ChartAxis, x_title: str, y_title: str, marks: str, integers: bool = False
+) -> str:
     """Put axes, ticks and titles around the marks."""
     bottom, parts = HEIGHT - BOTTOM, []
     for tick in up.ticks():

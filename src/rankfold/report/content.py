@@ -75,19 +75,19 @@ class Report:
     data
         The entries that were fitted.
     rank
-        Of the fit.
+        The rank of the fit.
     trace
         How the fit went.
     seconds
         How long it took, with all that was chosen before the first iteration of the trace.
     singular_values
-        Of the fitted matrix, without offsets.
+        Those of the fitted matrix, without offsets.
     residuals
         Value minus prediction, of fitted entries, or of held-out ones where there are some; a sample.
     errors
         Root-mean-square error by method on the held-out entries, ours last; empty if none were held out.
     held_out
-        How many entries these are.
+        The number of held-out entries.
     settings
         By name, as the page shows them.
     command

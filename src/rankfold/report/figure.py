@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rankfold.atomic import replacing
 from rankfold.report.content import Report
 
 INK, OTHER = "#2563a8", "#a9b4c2"
@@ -18,8 +19,12 @@ def check_format(path: str | os.PathLike[str]) -> None:
     from matplotlib.backend_bases import FigureCanvasBase
 
     known = FigureCanvasBase.get_supported_filetypes()
-    if Path(path).suffix.lower().removeprefix(".") not in known:
+    if _format(path) not in known:
         raise ValueError(f"{os.fspath(path)}: a picture's name ends in one of {', '.join(sorted(known))}")
+
+
+def _format(path: str | os.PathLike[str]) -> str:
+    return Path(path).suffix.lower().removeprefix(".")
 
 
 def draw(report: Report, path: str | os.PathLike[str]) -> None:
@@ -35,7 +40,8 @@ def draw(report: Report, path: str | os.PathLike[str]) -> None:
     for ax in axes.flat:
         ax.spines[["top", "right"]].set_visible(False)
     figure.suptitle(f"{report.data.source}, completed at rank {report.rank}", parse_math=False)
-    figure.savefig(path, dpi=120)
+    with replacing(path) as file:
+        figure.savefig(file, format=_format(path), dpi=120)
 
 
 def _convergence(ax: Any, report: Report) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold._version import __version__
-from rankfold.atomic import replacing
+from rankfold.atomic import replace_text
 from rankfold.report import charts
 from rankfold.report.content import DataSummary, Floats, Report
 
@@ -21,9 +21,7 @@ SPREAD = 4.0  # standard deviations of the residuals that are drawn
 
 def write_report(report: Report, path: str | os.PathLike[str]) -> None:
     """Write the report to `path`, which appears only once it is complete."""
-    text = render(report).encode()
-    with replacing(path) as file:
-        file.write(text)
+    replace_text(path, render(report))
 
 
 def render(report: Report) -> str:
@@ -71,8 +69,8 @@ def _quality(report: Report) -> str:
         else f"{percent(ours / error - 1)} <strong>above</strong> {escape(name)}"
         for name, error in others if error > 0
     ]  # fmt: skip
-    told = f"On {report.held_out:,} entries that the fit never saw, its error is {ours:.4g}"
-    words = f"<p>{told}{': ' if lines else ''}{', '.join(lines)}.</p>"
+    sentence = f"On {report.held_out:,} entries that the fit never saw, its error is {ours:.4g}"
+    words = f"<p>{sentence}{': ' if lines else ''}{', '.join(lines)}.</p>"
     chart = _figure(charts.bars([*report.errors.items()]), "Root-mean-square error on held-out entries")
     path = _rank_path(report)
     return _section("How good is it?", words + _grid(chart, *([path] if path else [])))
@@ -134,9 +132,9 @@ def _residual_bars(residuals: Floats) -> tuple[Floats, NDArray[np.integer]]:
 
 
 def _settings(report: Report) -> str:
-    told = "<p>This command makes the same report again:</p>"
+    before = "<p>This command makes the same report again:</p>"
     return _section(
-        "Settings", _table(report.settings.items()) + f"{told}<pre>{escape(report.command)}</pre>"
+        "Settings", _table(report.settings.items()) + f"{before}<pre>{escape(report.command)}</pre>"
     )
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Iterator
 from math import isfinite, nan
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_type_hints, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+from rankfold.atomic import replace_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,10 +125,11 @@ class Trace:
 
     def to_csv(self, path: str | PathLike[str]) -> None:
         """Write the trace to `path` as comma-separated values; every float reads back exactly."""
-        with Path(path).open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(TraceRow._fields)
-            writer.writerows(self)
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow(TraceRow._fields)
+        writer.writerows(self)
+        replace_text(path, text.getvalue())
 
     def to_json(self, path: str | PathLike[str]) -> None:
         """Write the trace to `path` as a JSON list of objects.
@@ -134,7 +137,7 @@ class Trace:
         JSON has no NaN and no infinity: both become null. Every other float reads back exactly.
         """
         rows = [{name: _json(cell) for name, cell in row._asdict().items()} for row in self]
-        Path(path).write_text(json.dumps(rows, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        replace_text(path, json.dumps(rows, indent=1, allow_nan=False) + "\n")
 
     def plot(self, ax: Axes | None = None, against: Literal["iteration", "seconds"] = "iteration") -> Axes:
         """Draw value and gradient norm on a logarithmic axis (needs matplotlib) and return the axes."""

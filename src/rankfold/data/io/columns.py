@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rankfold.data.labels import CANONICAL_INTEGER, Labels
@@ -156,9 +158,6 @@ class LabelColumn:
 
     def add(self, batch: Any) -> None:
         """Take a pyarrow array of integers or strings, or of either dictionary-encoded."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if self.integers is not None and pa.types.is_integer(batch.type):
             if batch.null_count:
                 nulls = batch.is_null().to_numpy(zero_copy_only=False)
@@ -181,8 +180,6 @@ class LabelColumn:
         self._add_dictionary(batch)
 
     def _become_dictionary(self) -> None:
-        import pyarrow as pa
-
         if self.integers is not None:
             values, self.integers = self.integers.values.finish(), None
             for part in _parts(values):
@@ -202,8 +199,6 @@ class LabelColumn:
         self.strings = True
 
     def _merge(self) -> None:
-        import pyarrow as pa
-
         if self.labels is not None:  # first, so that the codes given so far stay valid
             no_codes = pa.array([], self.pending[0].indices.type)
             self.pending.insert(0, pa.DictionaryArray.from_arrays(no_codes, self.labels))
@@ -239,6 +234,7 @@ def _parts(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
     return (array[start : start + MERGE] for start in range(0, len(array), MERGE))
 
 
+# the columns of row, column and value, into which a file is read batch by batch
 Gather = tuple[LabelColumn | IndexColumn, LabelColumn | IndexColumn, ValueColumn]
 
 
@@ -262,9 +258,6 @@ def _find(name: str, names: Sequence[str]) -> int:
 
 def _label_array(labels: Any, from_text: bool) -> Labels:
     """Return the labels as a NumPy array of int64 or of str."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if from_text and pc.all(pc.match_substring_regex(labels, CANONICAL_INTEGER)).as_py():
         with contextlib.suppress(pa.ArrowInvalid):  # beyond 64 bits: they stay strings
             labels = labels.cast("int64")

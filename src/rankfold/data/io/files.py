@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any, BinaryIO
 
+import pyarrow as pa
+
 from rankfold.data.io.columns import Columns, Gather, IndexColumn, LabelColumn, ValueColumn
 from rankfold.data.io.matrices import read_market, read_npz, write_market, write_npz
 from rankfold.data.io.parquet import read_parquet, write_parquet
@@ -83,8 +85,6 @@ def read_triples(
     >>> triples.rows.tolist(), triples.cols.tolist(), triples.values.tolist()
     ([1, 0, 0], [0, 1, 0], [4.0, 5.0, 3.0])
     """
-    import pyarrow
-
     kind, name = format_of(file, format), name_of(file)
     if len(columns) != 3:
         raise ValueError(f"columns must name three columns (row, column, value), got {columns!r}")
@@ -101,7 +101,7 @@ def read_triples(
         else:
             read_text(stream, name, columns, "\t" if kind == "tsv" else delimiter, header, gather)
     triples = _assemble(gather, name)
-    pyarrow.default_memory_pool().release_unused()  # what it keeps for itself is not small
+    pa.default_memory_pool().release_unused()  # what it keeps for itself is not small
     return triples
 
 
@@ -188,8 +188,6 @@ def write_triples(
 
 def _batches(triples: Triples, columns: Sequence[str]) -> tuple[Any, Iterator[Any]]:
     """Return the schema of a table of the triples, and its rows in record batches."""
-    import pyarrow as pa
-
     row_labels, col_labels = (
         None if labels is None else pa.array(labels) for labels in (triples.row_labels, triples.col_labels)
     )

@@ -7,6 +7,8 @@ import zipfile
 from typing import Any, BinaryIO
 
 import numpy as np
+import pyarrow as pa
+from scipy.sparse import load_npz
 
 from rankfold.data.io.columns import IndexColumn, ValueColumn
 from rankfold.data.io.streams import seekable
@@ -64,8 +66,6 @@ def _size_line(stream: BinaryIO, file: str) -> tuple[int, int, int, int]:
 
 def write_market(stream: BinaryIO, triples: Triples) -> None:
     """Write a Matrix Market file; it cannot hold labels."""
-    import pyarrow as pa
-
     if triples.row_labels is not None or triples.col_labels is not None:
         raise ValueError("a Matrix Market file holds no labels: write csv, tsv, parquet or npz")
     size = f"{triples.shape[0]} {triples.shape[1]} {len(triples)}"
@@ -82,8 +82,6 @@ def read_npz(stream: BinaryIO, file: str) -> Triples:
     try:
         with np.load(stream, allow_pickle=False) as archive:
             if "format" in archive:
-                from scipy.sparse import load_npz
-
                 stream.seek(start)
                 return _from_sparse(load_npz(stream).tocoo())
             missing = [key for key in KEYS if key not in archive]

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rankfold.data.io.columns import Columns, LabelColumn
@@ -145,9 +147,6 @@ def _text_batch(block: bytes, layout: Layout, sides: Sides, file: str, line_numb
 
 
 def _names_in(block: bytes, layout: Layout, sides: Sides) -> list[Any]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if all(side.integers for side in sides) and not may_hide_text(block):
         with suppress(pa.ArrowInvalid):  # integers are read much faster than strings
             table = parse(block, layout, [pa.int64(), pa.int64()])

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
+import pyarrow as pa
+from pyarrow import parquet, types
+
 from rankfold.data.io.columns import (
     ROLES,
     BadEntryError,
@@ -23,9 +26,6 @@ def open_columns(
     stream: BinaryIO, file: str, columns: Columns, gather: Sequence[Any]
 ) -> tuple[Any, list[str]]:
     """Return the open file and the names of the chosen columns, once their types fit those of `gather`."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
     try:
         table = parquet.ParquetFile(seekable(stream))
     except pa.ArrowInvalid as error:
@@ -51,16 +51,12 @@ def read_parquet(stream: BinaryIO, file: str, columns: Columns, gather: Gather) 
 
 
 def _check_type(field: Any, column: Any, role: str, file: str) -> None:
-    from pyarrow import types
-
     kind = field.type.value_type if types.is_dictionary(field.type) else field.type
     if isinstance(column, IndexColumn):
         good, wanted = types.is_integer(field.type), "integers, as indices=True says"
     elif isinstance(column, LabelColumn):
-        good, wanted = (
-            types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind),
-            ("integers or strings"),
-        )
+        good = types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind)
+        wanted = "integers or strings"
     else:
         good, wanted = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind), "numbers"
     if not good:
@@ -72,8 +68,6 @@ def _check_type(field: Any, column: Any, role: str, file: str) -> None:
 
 def write_parquet(stream: BinaryIO, schema: Any, batches: Any) -> None:
     """Write record batches, one row group each."""
-    from pyarrow import parquet
-
     with parquet.ParquetWriter(stream, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import csv as pa_csv
 
 from rankfold.data.io.columns import (
     NUMBERS,
@@ -160,8 +162,6 @@ def blocks(stream: BinaryIO, first: bytes) -> Iterator[bytes]:
 
 
 def _add(block: bytes, layout: Layout, gather: Gather) -> None:
-    import pyarrow as pa
-
     if block.isspace():
         return  # pyarrow takes blank lines for an error where there is nothing else
     table = None
@@ -192,17 +192,12 @@ def may_hide_text(block: bytes) -> bool:
 
 
 def _types(gather: Gather, label_type: Any) -> list[Any]:
-    import pyarrow as pa
-
     types = {LabelColumn: label_type, IndexColumn: pa.int64(), ValueColumn: pa.float64()}
     return [types[type(column)] for column in gather]
 
 
 def parse(block: bytes, layout: Layout, types: Sequence[Any]) -> Any:
     """Return the chosen columns of a prepared block, of these types, as a pyarrow table."""
-    import pyarrow as pa
-    from pyarrow import csv as pa_csv
-
     names = [str(k) for k in range(len(layout.names))]
     chosen = [names[place] for place in layout.places]
     return pa_csv.read_csv(
@@ -274,8 +269,6 @@ def write_text(stream: BinaryIO, schema: Any, batches: Iterable[Any], delimiter:
 
 def write_lines(stream: BinaryIO, batches: Iterable[Any], delimiter: str) -> None:
     """Write record batches, strings in quotes."""
-    from pyarrow import csv as pa_csv
-
     options = pa_csv.WriteOptions(include_header=False, delimiter=delimiter)
     for batch in batches:
         pa_csv.write_csv(batch, stream, options)

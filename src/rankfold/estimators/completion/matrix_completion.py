@@ -93,6 +93,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         What the rows and columns are called, in the order of the factors; None where X held positions.
     n_iter_, trace_, converged_, stop_reason_
         Iterations of the last fit, what each did, and how it ended.
+    stop_kind_ : str
+        How it ended in one word, the value of a `rankfold.stopping.StopKind`, such as "interrupted".
     rank_path_ : RankPath or None
         Held-out errors by rank, where the rank was chosen.
     regularization_path_ : RegularizationPath or None

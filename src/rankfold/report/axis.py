@@ -10,16 +10,16 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
-class Scale:
+class ChartAxis:
     """A linear or logarithmic axis from `low` to `high`.
 
     Examples
     --------
-    >>> Scale(0.0, 10.0)(2.5), Scale(1.0, 100.0, log=True)(10.0)
+    >>> ChartAxis(0.0, 10.0)(2.5), ChartAxis(1.0, 100.0, log=True)(10.0)
     (0.25, 0.5)
-    >>> Scale(0.0, 10.0).ticks()
+    >>> ChartAxis(0.0, 10.0).ticks()
     [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
-    >>> Scale(0.5, 2000.0, log=True).ticks()
+    >>> ChartAxis(0.5, 2000.0, log=True).ticks()
     [1.0, 10.0, 100.0, 1000.0]
     """
 
@@ -29,18 +29,18 @@ class Scale:
 
     def __post_init__(self) -> None:
         if not (isfinite(self.low) and isfinite(self.high) and self.low < self.high):
-            raise ValueError(f"a scale goes from a number to a larger one, not {self.low} to {self.high}")
+            raise ValueError(f"an axis goes from a number to a larger one, not {self.low} to {self.high}")
         if self.log and self.low <= 0:
-            raise ValueError(f"a logarithmic scale begins above 0, not at {self.low}")
+            raise ValueError(f"a logarithmic axis begins above 0, not at {self.low}")
 
     @classmethod
-    def around(cls, low: float, high: float, log: bool = False) -> Scale:
-        """Return a scale that holds both numbers, also where they are equal.
+    def around(cls, low: float, high: float, log: bool = False) -> ChartAxis:
+        """Return an axis that holds both numbers, also where they are equal.
 
         Examples
         --------
-        >>> Scale.around(3.0, 3.0)
-        Scale(low=2.5, high=3.5, log=False)
+        >>> ChartAxis.around(3.0, 3.0)
+        ChartAxis(low=2.5, high=3.5, log=False)
         """
         if high > low:
             return cls(low, high, log)

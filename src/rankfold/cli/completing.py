@@ -1,0 +1,233 @@
+"""What `rankfold complete` does: `read` the entries, `fit` a model, make the `report_of` both."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+import rankfold as rf
+from rankfold.cli.console import INTERRUPTED, fail, note, working
+from rankfold.data import LabelIndex, Triples, read_triples, split
+from rankfold.data.io.files import format_of
+from rankfold.data.io.streams import name_of
+from rankfold.data.io.text import lines_of_entries
+from rankfold.estimators.completion.entries import completion_of
+from rankfold.estimators.completion.offsets import fit_offsets, predictions
+from rankfold.estimators.completion.pattern import Pattern
+from rankfold.report import DataSummary, Report, singular_values
+from rankfold.report.content import SAMPLE
+from rankfold.run.stopping import StopKind
+
+Floats = NDArray[np.float64]
+Entries = tuple[NDArray[np.integer], NDArray[np.integer], Floats]
+_NO_MODEL = (
+    "interrupted before there was a model: it is kept from the last fit only, after rank and regularization "
+    "are chosen, unless both are given (--rank N --regularization X)"
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the entries come from: a file, and how it is read; `held_out` is a part of them, or a file."""
+
+    file: str
+    columns: tuple[str | int, str | int, str | int]
+    delimiter: str | None
+    header: bool | None
+    held_out: float | str
+    unique: bool  # pairs that come twice are refused
+    seed: int
+
+    def triples(self, file: str) -> Triples:
+        """Read a file of entries."""
+        with working(f"reading {name_of(file)}"):
+            return read_triples(file, self.columns, delimiter=self.delimiter, header=self.header)
+
+
+@dataclass(frozen=True)
+class Data:
+    """The entries to fit to, and those that the error is measured on."""
+
+    name: str
+    train: Triples
+    held_out: Entries | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class CompletionOptions:
+    """How to fit, in the words of the command line."""
+
+    rank: int | Literal["auto"]
+    bias: bool
+    loss: str
+    regularization: float | Literal["auto"]
+    max_iter: int
+    tol: float
+    seed: int
+
+    def estimator(self) -> rf.MatrixCompletion:
+        """Return a model that is not fitted yet."""
+        return rf.MatrixCompletion(
+            self.rank,
+            bias=self.bias,
+            loss=self.loss,
+            regularization=self.regularization,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            random_state=self.seed,
+            verbose=1,
+        )
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted model, and how many entries of its data repeat the pair of another one."""
+
+    model: Any
+    repeated: int
+    seconds: float
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the fit."""
+        return StopKind(self.model.stop_kind_) is StopKind.INTERRUPTED
+
+
+def read(source: Source) -> Data:
+    """Read the entries, and set those aside that the error is measured on."""
+    began = perf_counter()
+    train, held_out = source.triples(source.file), None
+    if source.unique:
+        _refuse_repeated(train, source)
+    if isinstance(source.held_out, str):
+        held_out = _aligned(source.triples(source.held_out), train, source.held_out)
+    elif source.held_out:
+        train, apart = split(train, source.held_out, source.seed)
+        held_out = apart.rows, apart.cols, apart.values
+    return Data(name_of(source.file), train, held_out, perf_counter() - began)
+
+
+def fit(data: Data, options: CompletionOptions, checkpoint: Path | None, resume: Path | None) -> Fit:
+    """Fit the model; Ctrl-C during the last fit leaves the best one so far."""
+    began = perf_counter()
+    model = options.estimator()
+    try:
+        model.fit(data.train, checkpoint=checkpoint, resume=resume)
+    except KeyboardInterrupt:
+        fail(_NO_MODEL, INTERRUPTED)
+    repeated, pair = _repeats(model.observed_)
+    if repeated:
+        note(
+            f"rankfold: warning: {repeated:,} entries repeat a pair, first {_names(data.train, *pair)}; each "
+            "counts as an observation (--duplicates error refuses them)"
+        )
+    return Fit(model, repeated, perf_counter() - began)
+
+
+def report_of(data: Data, found: Fit, source: Source, options: CompletionOptions, command: str) -> Report:
+    """Gather what the report, the plot and the table show."""
+    model, train = found.model, data.train
+    path = model.rank_path_
+    rows, cols, values = _sample(data, options.seed)
+    summary = DataSummary.of(train.rows, train.cols, train.values, train.shape, data.name)
+    return Report(
+        data=summary,
+        rank=model.rank_,
+        trace=model.trace_,
+        seconds=found.seconds,
+        singular_values=singular_values(*model.factors_),
+        residuals=values - model.predict_at(rows, cols),
+        errors={} if data.held_out is None else _errors(model, train, data.held_out, summary.mean),
+        held_out=0 if data.held_out is None else len(data.held_out[2]),
+        settings=_shown(model, source, options),
+        command=command,
+        ranks=() if path is None else tuple(zip(path.ranks, path.errors, strict=True)),
+    )
+
+
+def _shown(model: Any, source: Source, options: CompletionOptions) -> dict[str, str]:
+    chosen = {name: f"{getattr(model, f'{name}_'):.4g}, chosen" for name in ("rank", "regularization")}
+    given = {n: chosen[n] if value == "auto" else f"{value}" for n, value in asdict(options).items()}
+    part = source.held_out
+    apart = part if isinstance(part, str) else f"{part:.3g} of the entries" if part else "nothing"
+    return {"held out": apart, **given, "stopped": model.stop_reason_}
+
+
+def _sample(data: Data, seed: int) -> Entries:
+    """Return at most `SAMPLE` of the held-out entries, or of the fitted ones, for residuals."""
+    whole = data.held_out or (data.train.rows, data.train.cols, data.train.values)
+    if len(whole[2]) <= SAMPLE:
+        return whole
+    chosen = np.sort(np.random.default_rng(seed).integers(0, len(whole[2]), SAMPLE))
+    return whole[0][chosen], whole[1][chosen], whole[2][chosen]
+
+
+def _errors(model: Any, train: Triples, held_out: Entries, mean: float) -> dict[str, float]:
+    """Return the root-mean-square error of each way to predict."""
+    rows, cols, values = held_out
+    offsets = model.biases_ if model.bias else fit_offsets(completion_of(train, None, "square", float))
+    expected = rf.Loss.named(model.loss).expected if model.bias else np.asarray
+    guesses = {
+        "the mean": np.full(len(values), mean),
+        "offsets of rows and columns": expected(predictions(offsets, rows, cols)),
+        f"rankfold, rank {model.rank_}": model.predict_at(rows, cols),
+    }
+    return {name: float(np.sqrt(np.mean((guess - values) ** 2))) for name, guess in guesses.items()}
+
+
+def _aligned(held_out: Triples, train: Triples, file: str) -> Entries:
+    """Return entries of another file with the positions that their labels have in the training data."""
+    sides = []
+    for k in (0, 1):
+        positions = (held_out.rows, held_out.cols)[k]
+        labels, known = (held_out.row_labels, held_out.col_labels)[k], (train.row_labels, train.col_labels)[k]
+        names = np.arange(held_out.shape[k]) if labels is None else labels
+        sides.append(LabelIndex(train.shape[k], known).find_arrow(pa.array(names))[positions])
+    new, count = int(np.count_nonzero((sides[0] < 0) | (sides[1] < 0))), len(held_out)
+    if new:
+        note(f"rankfold: warning: {file}: {new:,} of {count:,} entries are of rows or columns never seen")
+    return sides[0], sides[1], held_out.values
+
+
+def _repeats(positions: Pattern) -> tuple[int, tuple[int, int]]:
+    """Return how many entries repeat the pair of another one, and the first such pair, by row and column."""
+    indptr, indices = positions
+    same = indices[1:] == indices[:-1]
+    starts = indptr[1:-1]
+    same[starts[(starts > 0) & (starts < len(indices))] - 1] = False  # of two different rows
+    at = int(np.argmax(same)) if same.any() else 0
+    pair = int(np.searchsorted(indptr, at, side="right")) - 1, int(indices[at])
+    return int(np.count_nonzero(same)), pair
+
+
+def _refuse_repeated(triples: Triples, source: Source) -> None:
+    observed = completion_of(triples, None, "square", float).observed
+    repeated, (i, j) = _repeats(Pattern.of(observed.by_row))
+    if not repeated:
+        return
+    first, second = np.flatnonzero((triples.rows == i) & (triples.cols == j))[:2].tolist()
+    where = f"entries {first + 1} and {second + 1}"
+    if source.file != "-" and format_of(source.file, None) in ("csv", "tsv"):
+        lines = lines_of_entries(
+            source.file, (first, second), source.columns, source.delimiter, source.header
+        )
+        where = f"lines {lines[0]} and {lines[1]}"
+    raise ValueError(
+        f"{name_of(source.file)}: {where} are both of {_names(triples, i, j)}, and {repeated:,} in all "
+        "repeat a pair: merge them, or take each as an observation with --duplicates keep"
+    )
+
+
+def _names(triples: Triples, i: int, j: int) -> str:
+    row, col = (
+        place if labels is None else labels[place].item()
+        for place, labels in ((i, triples.row_labels), (j, triples.col_labels))
+    )
+    return f"({row!r}, {col!r})"

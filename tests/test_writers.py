@@ -1,0 +1,80 @@
+"""Whatever writes a file keeps the old one where the new one cannot be finished."""
+
+import errno
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rankfold as rf
+from rankfold.cli import demo
+from rankfold.experiments import gh
+from rankfold.experiments import report as reproduction
+from rankfold.experiments.curves import SCALES, Curves, Run
+from rankfold.report import DataSummary, Report, figure, write_report
+
+
+def result():
+    data = rf.data.random_completion((20, 15), 1, 3, seed=0)
+    cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    return rf.minimize(rf.Problem.of(cost, 1), max_iterations=2)
+
+
+RESULT = result()
+ROWS = np.arange(4)
+REPORT = Report(
+    data=DataSummary.of(ROWS, ROWS, ROWS + 1.0, (4, 4), "ratings.csv"),
+    rank=1,
+    trace=RESULT.trace,
+    seconds=1.0,
+    singular_values=np.ones(1),
+    residuals=np.ones(4),
+    errors={},
+    held_out=0,
+    settings={},
+    command="",
+)
+PICTURE = np.eye(4)
+DEMO = demo.Demo(PICTURE, PICTURE > 0, PICTURE, (PICTURE, PICTURE), RESULT, 1.0)
+CURVES = Curves(tuple(Run(c.label, 0, RESULT.trace) for c in gh.FIGURE.competitors))
+
+
+def write_figure(path):
+    reproduction.write_figure(gh.FIGURE, CURVES, SCALES["small"], 0, 1.0, path.parent)
+
+
+WRITERS = {
+    "trace.csv": RESULT.trace.to_csv,
+    "trace.json": RESULT.trace.to_json,
+    "report.html": lambda path: write_report(REPORT, path),
+    "plot.png": lambda path: figure.draw(REPORT, path),
+    "plot.PDF": lambda path: figure.draw(REPORT, path),
+    "demo.svg": lambda path: demo.plot(DEMO, path),
+    "demo.csv": lambda path: demo.write_known(DEMO, path),
+    "gh.png": write_figure,
+    "gh.csv": write_figure,
+    "gh.json": write_figure,
+    "reproduction.md": lambda path: reproduction.write_report((), path.with_suffix("")),
+}
+KINDS = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml", ".html": b"<!DOCTYPE", ".md": b"#"}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_old_file_stays_until_the_new_one_is_on_disk(name, tmp_path, monkeypatch):
+    def refused(draft, target):
+        if target.name == name:
+            raise OSError(errno.EPERM, "refused")
+        os.replace(draft, target)
+
+    path = tmp_path / name
+    path.write_bytes(b"old")
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "replace", refused)
+        with pytest.raises(OSError, match="refused"):
+            WRITERS[name](path)
+    assert path.read_bytes() == b"old"
+    assert not list(tmp_path.glob(".*"))
+    WRITERS[name](path)
+    assert path.read_bytes() != b"old"
+    assert path.read_bytes().startswith(KINDS.get(path.suffix.lower(), b""))
