@@ -95,7 +95,7 @@ class Here:
     @cached_property
     def _evaluation(self) -> Evaluation:
         self.problem.counts.gradients += 1
-        return self.problem.cost.evaluate(*self.problem.geometry.factors(self.x))
+        return Evaluation.of(self.problem.cost.evaluate(*self.problem.geometry.factors(self.x)))
 
     @property
     def value(self) -> float:
