@@ -49,7 +49,7 @@ def check_gradient(problem: Problem, x: Point | None = None, seed: int = 0) -> S
     x
         The point; a random one if None.
     seed
-        Of the random point and direction.
+        The seed of the random point and direction.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def check_hessian(problem: Problem, x: Point | None = None, seed: int = 0) -> He
     x
         The point; a random one if None. It need not be critical.
     seed
-        Of the random point and directions.
+        The seed of the random point and directions.
 
     Examples
     --------

@@ -25,20 +25,14 @@ class Evaluation(NamedTuple):
 
     @classmethod
     def of(cls, result: Any) -> Evaluation:
-        """Take what a cost's `evaluate` returned, which may be a plain tuple, or say what it should be.
-
-        Examples
-        --------
-        >>> Evaluation.of((1.0, [[2.0]], [[3.0]])).value
-        1.0
-        """
-        if not (isinstance(result, tuple) and len(result) == 3):
-            raise TypeError(
-                "evaluate must return the tuple (value, f_L, f_R), where f_L = S R has the shape of L and "
-                f"f_R = Sᵀ L that of R; got {type(result).__name__}"
-                + (f" of length {len(result)}" if isinstance(result, tuple) else "")
-            )
-        return cls(*result)
+        """Take what a cost's `evaluate` returned, which may be a plain tuple, or say what it should be."""
+        if isinstance(result, tuple) and len(result) == 3:
+            return cls(*result)
+        length = f" of length {len(result)}" if isinstance(result, tuple) else ""
+        raise TypeError(
+            "evaluate must return the tuple (value, f_L, f_R), where f_L = S R has the shape of L and "
+            f"f_R = Sᵀ L that of R; got {type(result).__name__}{length}"
+        )
 
 
 # The shape of a regulariser such as λ‖W‖², which takes the shape of the cost that it is added to.
@@ -176,10 +170,9 @@ class Combination(Cost):
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return the start point of the first term that offers one."""
-        for _, term in self.terms:
-            if term.has_start:
-                return term.start(rank, seed)
-        return super().start(rank, seed)
+        if not self.has_start:
+            return super().start(rank, seed)
+        return next(term for _, term in self.terms if term.has_start).start(rank, seed)
 
     @property
     def value_at_zero(self) -> float:

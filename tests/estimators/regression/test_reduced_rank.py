@@ -106,7 +106,8 @@ def value(model, X, Y, ridge):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_missing_responses_are_left_out(fit_intercept, geometry):
     X, Y = draw(missing=0.3)
-    model = Model(ridge=0.5, fit_intercept=fit_intercept, geometry=geometry).fit(X, Y)
+    # The default of 1e-13 is lost in rounding on some data, and a fit that stalls warns.
+    model = Model(ridge=0.5, fit_intercept=fit_intercept, geometry=geometry, tolerance=1e-11).fit(X, Y)
     assert model.n_iter_ > 0
     assert model.rank_ == 2
     # Stationary in the offsets and along every rank-2 direction: no nearby fit is better.

@@ -18,8 +18,6 @@ from rankfold.estimators.fitting import fit_problem, problem_of
 from rankfold.run.stopping import RelativeChange
 
 Floats = NDArray[Any]
-# WithOffsets has offsets of rows, columns and all entries; ridges like these leave those of the columns only.
-_NONE, _FREE = 1e12, 1e-12
 
 
 class Fit(NamedTuple):
@@ -111,7 +109,7 @@ def _with_missing(data: Observations, y_mean: Floats, ridge: float) -> tuple[Any
     values = (data.Y[used] - y_mean)[known]
     core: Any = Completion(rows, cols, values, known.shape, weights=data.weights[used][rows])
     if data.fit_intercept:
-        core = WithOffsets(core, mean=_NONE, rows=_NONE, cols=_FREE)
+        core = WithOffsets(core, mean=None, rows=None, cols=0.0)
     # √w is in the weights here, not in the rows: the offsets of weighted rows would not be constants.
     predictors = Features((data.X - data.x_mean)[used], data.X.shape[1])
     return core, Mapped(core, predictors, Features(None, known.shape[1])) + Frobenius(ridge / values.size)
