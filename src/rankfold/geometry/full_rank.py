@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from array_api_compat import array_namespace
 
-from rankfold.geometry.base import LineCoefficients
 from rankfold.geometry.product import ProductGeometry, Structure, random_invertible, random_orthogonal
 from rankfold.geometry.spaces import EuclideanFullColumnRank, FullColumnRank
 from rankfold.linalg import (
@@ -124,21 +123,6 @@ class FullRank(ProductGeometry):
         """The dimension of the quotient, or of the total space where nothing is divided out."""
         return super().dimension if self.structure.generator else sum(self.shape) * self.rank
 
-    def _shapes(self) -> tuple[tuple[int, ...], ...]:
-        return (self.shape[0], self.rank), (self.shape[1], self.rank)
-
-    def factors(self, x: FullRankFactors) -> tuple[Array, Array]:
-        """Return (G, H)."""
-        return x.G, x.H
-
-    def tangent_factors(self, x: FullRankFactors, xi: FullRankFactors) -> tuple[Array, Array]:
-        """Return (ξ_G, ξ_H)."""
-        return xi.G, xi.H
-
-    def line(self, x: FullRankFactors, xi: FullRankFactors) -> LineCoefficients:
-        """(G + tξ_G)(H + tξ_H)ᵀ."""
-        return (x.G, xi.G), (x.H, xi.H)
-
     def from_svd(self, U: Array, s: Array, V: Array) -> FullRankFactors:
         """Return the balanced factors G = U s^½, H = V s^½."""
         self._check_svd(U, s, V)
@@ -153,13 +137,3 @@ class FullRank(ProductGeometry):
     def vertical(self, x: FullRankFactors, A: Array) -> FullRankFactors:
         """(−GΛ, HΛᵀ) with Λ = A, so that Π(η) = (η_G + GΛ, η_H − HΛᵀ)."""
         return FullRankFactors(x.G @ -A, x.H @ A.T)
-
-    def partials(self, x: FullRankFactors, f_L: Array, f_R: Array) -> FullRankFactors:
-        """φ_G = f_L, φ_H = f_R."""
-        return FullRankFactors(f_L, f_R)
-
-    def partials_derivative(
-        self, x: FullRankFactors, xi: FullRankFactors, f_L: Array, f_R: Array, df_L: Array, df_R: Array
-    ) -> FullRankFactors:
-        """φ̇_G = df_L, φ̇_H = df_R."""
-        return FullRankFactors(df_L, df_R)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankfold.geometry.base import Geometry, Point, Tangent
+from rankfold.geometry.base import Geometry, LineCoefficients, Point, Tangent
 from rankfold.geometry.spaces import FactorSpace
 from rankfold.linalg import Array
 
@@ -52,7 +52,8 @@ class ProductGeometry(Geometry):
     """Everything that follows from the product alone; only Π and the chain rule couple the factors.
 
     A subclass without an option sets `structure`. One with an option names what each of its values stands for
-    in `structures`, and hands the chosen value to `__init__` under the option's name.
+    in `structures`, and hands the chosen value to `__init__` under the option's name. Points have the two
+    fields L and R, unless a subclass says otherwise.
     """
 
     structure: Structure
@@ -72,15 +73,32 @@ class ProductGeometry(Geometry):
         options = "".join(f", {name}={value!r}" for name, value in self.option.items())
         return f"{type(self).__name__}({self.shape}, rank={self.rank}{options})"
 
-    @abstractmethod
+    def _shapes(self) -> tuple[tuple[int, ...], ...]:
+        return (self.shape[0], self.rank), (self.shape[1], self.rank)
+
+    def factors(self, x: Point) -> tuple[Array, Array]:
+        """Return (L, R), the fields of x."""
+        L, R = x
+        return L, R
+
+    def tangent_factors(self, x: Point, xi: Tangent) -> tuple[Array, Array]:
+        """Return the fields of ξ."""
+        dL, dR = xi
+        return dL, dR
+
+    def line(self, x: Point, xi: Tangent) -> LineCoefficients:
+        """(L + tξ_L)(R + tξ_R)ᵀ."""
+        return (x[0], xi[0]), (x[1], xi[1])
+
     def partials(self, x: Point, f_L: Array, f_R: Array) -> Tangent:
         """Return φ, the partial derivatives of the cost in the fields of x, by the chain rule."""
+        return self.tangent_type(f_L, f_R)
 
-    @abstractmethod
     def partials_derivative(
         self, x: Point, xi: Tangent, f_L: Array, f_R: Array, df_L: Array, df_R: Array
     ) -> Tangent:
         """Return φ̇, the directional derivatives of φ along ξ."""
+        return self.tangent_type(df_L, df_R)
 
     @abstractmethod
     def vertical(self, x: Point, A: Array) -> Tangent:

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from array_api_compat import array_namespace
 
-from rankfold.geometry.base import LineCoefficients
 from rankfold.geometry.product import ProductGeometry, Structure, random_orthogonal
 from rankfold.geometry.spaces import EuclideanFullColumnRank, FullColumnRank, Stiefel
 from rankfold.linalg import (
@@ -85,21 +84,6 @@ class SubspaceProjection(ProductGeometry):
         super().__init__(shape, rank, metric=metric)
         self.metric = metric
 
-    def _shapes(self) -> tuple[tuple[int, ...], ...]:
-        return (self.shape[0], self.rank), (self.shape[1], self.rank)
-
-    def factors(self, x: SubspaceFactors) -> tuple[Array, Array]:
-        """Return (U, Y)."""
-        return x.U, x.Y
-
-    def tangent_factors(self, x: SubspaceFactors, xi: SubspaceFactors) -> tuple[Array, Array]:
-        """Return (ξ_U, ξ_Y)."""
-        return xi.U, xi.Y
-
-    def line(self, x: SubspaceFactors, xi: SubspaceFactors) -> LineCoefficients:
-        """(U + tξ_U)(Y + tξ_Y)ᵀ."""
-        return (x.U, xi.U), (x.Y, xi.Y)
-
     def from_svd(self, U: Array, s: Array, V: Array) -> SubspaceFactors:
         """Return (U, V diag(s))."""
         self._check_svd(U, s, V)
@@ -114,13 +98,3 @@ class SubspaceProjection(ProductGeometry):
         """(UΩ, YΩ) with Ω the skew part of A."""
         Ω = skew(A)
         return SubspaceFactors(x.U @ Ω, x.Y @ Ω)
-
-    def partials(self, x: SubspaceFactors, f_L: Array, f_R: Array) -> SubspaceFactors:
-        """φ_U = f_L, φ_Y = f_R."""
-        return SubspaceFactors(f_L, f_R)
-
-    def partials_derivative(
-        self, x: SubspaceFactors, xi: SubspaceFactors, f_L: Array, f_R: Array, df_L: Array, df_R: Array
-    ) -> SubspaceFactors:
-        """φ̇_U = df_L, φ̇_Y = df_R."""
-        return SubspaceFactors(df_L, df_R)

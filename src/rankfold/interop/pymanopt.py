@@ -142,17 +142,8 @@ def _product(geometry: Geometry) -> ProductGeometry:
 def as_problem(problem: Problem) -> Any:
     """Return the Pymanopt problem of the same cost on the same geometry, with exact gradient and Hessian.
 
-    The cost's own kernels do the work, once for value and gradient at a point.
-
-    Parameters
-    ----------
-    problem
-        A cost on a geometry.
-
-    Returns
-    -------
-    pymanopt.Problem
-        Give `initial_point=problem.start()` to its optimisers for the start of `rankfold.minimize`.
+    The cost's own kernels do the work, once for value and gradient at a point. Give
+    `initial_point=problem.start()` to an optimiser for the start of `rankfold.minimize`.
 
     Examples
     --------
