@@ -101,9 +101,7 @@ class OffsetSystem:
         return out
 
     def _schur_times(self, x: Floats) -> Floats:
-        free = np.where(self.small_free, x, 0.0)
-        image = self._K_times(free) - self._F_transposed_times(self._F_times(free) / self.D)
-        return np.where(self.small_free, image, x)
+        return self.small_free * (self._K_times(x) - self._F_transposed_times(self._F_times(x) / self.D))
 
     def _factorise(self, side: Side) -> None:
         """K − FᵀD⁻¹F as a dense matrix, NᵀD⁻¹N summed up over blocks of the large side."""
