@@ -12,7 +12,14 @@ import pytest
 
 import rankfold as rf
 from dense import DenseCost
-from geometry import test_backends, test_errors, test_ill_conditioned, test_properties, test_tables
+from geometry import (
+    test_backends,
+    test_errors,
+    test_hessians,
+    test_ill_conditioned,
+    test_properties,
+    test_tables,
+)
 from geometry.variants import VARIANTS, Variant, option, straight, weighted_metric
 from rankfold.geometry.product import Structure, random_orthogonal
 from rankfold.geometry.spaces import EuclideanFullColumnRank
@@ -74,7 +81,14 @@ NEW = {
 }
 SUITE = [
     test
-    for module in (test_properties, test_tables, test_backends, test_errors, test_ill_conditioned)
+    for module in (
+        test_properties,
+        test_hessians,
+        test_tables,
+        test_backends,
+        test_errors,
+        test_ill_conditioned,
+    )
     for test in vars(module).values()
     if hasattr(test, "kind")
 ]

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import strategies as st
 
 import rankfold as rf
+from dense import DenseCost
 from rankfold.geometry.product import ProductGeometry
 
 inv, tr = np.linalg.inv, np.trace
@@ -181,6 +182,13 @@ def well_conditioned_point(geometry, seed):
     rng = np.random.default_rng(seed)
     x = point_with(geometry, np.sort(rng.uniform(1, 3, geometry.rank))[::-1], seed)
     return geometry.act(x, bounded_symmetry(geometry, seed, condition=10))
+
+
+def located(name, size, seed):
+    """Return a problem of that variant, at a point."""
+    shape, rank = size
+    problem = rf.Problem(DenseCost(shape, seed % 1000), VARIANTS[name](shape, rank))
+    return problem, problem.at(well_conditioned_point(problem.geometry, seed))
 
 
 def bounded_symmetry(geometry, seed, condition):
