@@ -6,6 +6,7 @@ remote device ever have to know of. All else that is tall is row-wise; all else 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import log
 from typing import Any, NamedTuple
 
@@ -149,6 +150,27 @@ def svd_of_product(L: Array, R: Array) -> tuple[Array, Array, Array]:
     (T_L, N_L, _), (T_R, N_R, _) = gram_factor(L), gram_factor(R)
     A, s, Ct = array_namespace(L).linalg.svd(T_L @ T_R.T, full_matrices=False)
     return polar(L @ (N_L @ A)), s, polar(R @ (N_R @ Ct.T))
+
+
+def core_of_product(L: Array, R: Array) -> Array:
+    """Return T_L T_Rᵀ, where L = Q_L T_L and R = Q_R T_R: r×r, with the singular values of L Rᵀ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> L, R = np.array([[3.0], [4.0]]), np.array([[0.0], [2.0], [0.0]])
+    >>> abs(core_of_product(L, R))
+    array([[10.]])
+    """
+    T_L, T_R = (array_namespace(A).linalg.qr(A)[1] for A in (L, R))
+    return T_L @ T_R.T
+
+
+def norm_of_product(Ls: Sequence[Array], Rs: Sequence[Array]) -> float:
+    """Return ‖Σ L_i R_iᵀ‖_F, accurate to rounding however much the terms cancel."""
+    xp = array_namespace(Ls[0])
+    core = core_of_product(*(xp.concat(As, axis=1) for As in (Ls, Rs)))
+    return float(xp.linalg.matrix_norm(core))
 
 
 def polar(D: Array) -> Array:

@@ -99,7 +99,7 @@ class Here:
     @remembered
     def _evaluation(self) -> Evaluation:
         self.problem.counts.gradients += 1
-        return self.problem.cost.evaluate(*self.problem.geometry.factors(self.x))
+        return Evaluation.of(self.problem.cost.evaluate(*self.problem.geometry.factors(self.x)))
 
     @property
     def value(self) -> float:

@@ -5,7 +5,7 @@ import torch
 from numpy.testing import assert_allclose
 
 import rankfold as rf
-from costs.test_custom import Cube
+from costs.catalogue import Cube
 from geometry.variants import VARIANTS
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 import rankfold as rf
-from costs.suite import agrees_with_dense, close, derivatives_are_right_on, factors, polynomial_is_exact
+from costs.suite import agrees_with_dense, factors, polynomial_is_exact
 from geometry.variants import VARIANTS
 
 SHAPES = {"n > q": (30, 6, 5), "n < q": (8, 12, 5), "k = 1": (20, 4, 1), "n = q": (7, 7, 9)}
@@ -44,28 +44,6 @@ def test_agrees_with_dense(sizes, density, missing):
     for form in (X, sparse.csr_array(X)):
         agrees_with_dense(rf.Regression(form, Y), dense_square(X, Y), rank=1)
     polynomial_is_exact(rf.Regression(X, Y), rank=1)
-
-
-@pytest.mark.parametrize("loss", ["logistic", "huber", "poisson", "squared_hinge"])
-def test_other_losses(loss):
-    X, Y = draw(9, 5, 4, missing=0.2)
-    Y = np.where(np.isnan(Y), np.nan, Y > 0)
-    rows, cols = np.nonzero(~np.isnan(Y))
-    pairs = rf.Pairs(X, np.eye(4), Y[rows, cols], loss, np.stack([rows, cols], axis=1))
-    cost = rf.Regression(X, Y, loss)
-    arrays = factors(cost.shape, 2)
-    for one, two in zip(
-        [*cost.evaluate(*arrays[:2]), *cost.derivative(*arrays)],
-        [*pairs.evaluate(*arrays[:2]), *pairs.derivative(*arrays)],
-        strict=True,
-    ):
-        close(one, two, 1e-12)
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_on_every_geometry(missing, variant):
-    derivatives_are_right_on(variant, rf.Regression(*draw(20, 6, 5, missing=missing)), rank=2)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -113,8 +91,9 @@ def test_closed_form_is_the_minimum(n, q, k, seed, density):
 
 def test_closed_form_of_ridge():
     for sizes in SHAPES.values():
-        cost = rf.Regression(*draw(*sizes)) + rf.Frobenius(0.05)
-        U, s, V = cost.terms[0][1].closed_form(1, ridge=0.05)
+        plain = rf.Regression(*draw(*sizes))
+        cost = plain + rf.Frobenius(0.05)
+        U, s, V = plain.closed_form(1, ridge=0.05)
         _, f_L, f_R = cost.evaluate(U * s, V)
         assert_allclose(f_L, 0, atol=1e-12)
         assert_allclose(f_R, 0, atol=1e-11)

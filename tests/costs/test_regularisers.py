@@ -1,79 +1,19 @@
-"""Sums, multiples and regularisers: against the dense functions of W, on every geometry."""
+"""Sums, multiples and regularisers: what the suite of every cost does not ask."""
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from numpy.testing import assert_allclose, assert_array_equal
 
 import rankfold as rf
-from costs.suite import (
-    agrees_with_dense,
-    close,
-    derivatives_are_right_on,
-    factors,
-    gradient_products_are_right,
-    polynomial_is_exact,
-)
-from geometry.variants import VARIANTS, seeds, sizes
+from costs.suite import close, factors
+from geometry.variants import seeds, sizes
 
 SHAPE = 9, 7
 rng = np.random.default_rng(0)
 WHERE = rng.choice(63, 40, replace=False)
 ROWS, COLS, VALUES = WHERE // 7, WHERE % 7, rng.standard_normal(40)
 DATA = rf.Completion(ROWS, COLS, VALUES, SHAPE)
-MASK = torch.zeros(SHAPE, dtype=torch.float64)
-MASK[ROWS, COLS] = 1.0
-TARGET = torch.zeros(SHAPE, dtype=torch.float64)
-TARGET[ROWS, COLS] = torch.from_numpy(VALUES)
-
-
-def fit(W):
-    return (MASK * (W - TARGET) ** 2).sum() / 40
-
-
-def sum_of_largest(W, rank=3):
-    """The nuclear norm of a matrix of that rank; autodiff cannot pass the zero singular values of torch's."""
-    return torch.sqrt(torch.linalg.eigvalsh(W @ W.T)[-rank:]).sum()
-
-
-D_R, D_C = (torch.from_numpy(rng.uniform(0.5, 3, d)) for d in SHAPE)
-COUNTS = torch.outer(MASK.sum(1), MASK.sum(0)).sqrt()
-COSTS = {
-    "frobenius": (DATA + rf.Frobenius(0.3), lambda W: fit(W) + 0.3 * (W**2).sum()),
-    "nuclear": (DATA + rf.Nuclear(0.3), lambda W: fit(W) + 0.3 * sum_of_largest(W)),
-    "weighted nuclear": (
-        0.1 * DATA + rf.Nuclear(0.3, D_R, D_C),
-        lambda W: 0.1 * fit(W) + 0.3 * sum_of_largest(torch.outer(D_R, D_C).sqrt() * W),
-    ),
-    "nuclear by counts": (
-        DATA + rf.Nuclear.by_counts(0.3, DATA),
-        lambda W: fit(W) + 2 * 0.3 / 40 * sum_of_largest(COUNTS * W),
-    ),
-    "unobserved": (DATA + rf.Unobserved(0.3, DATA), lambda W: fit(W) + 0.3 * ((1 - MASK) * W**2).sum()),
-    "sum of sums": (
-        2 * (DATA + rf.Frobenius(0.1)) + 0.5 * (rf.Unobserved(0.3, DATA) + 2 * DATA),
-        lambda W: 3 * fit(W) + 0.2 * (W**2).sum() + 0.15 * ((1 - MASK) * W**2).sum(),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", COSTS)
-def test_agrees_with_dense(name):
-    agrees_with_dense(*COSTS[name], rank=3)
-    if "nuclear" not in name:  # it has no gradient where a singular value is 0
-        gradient_products_are_right(*COSTS[name], rank=3)
-
-
-@pytest.mark.parametrize("name", [name for name in COSTS if "nuclear" not in name])
-def test_polynomial(name):
-    polynomial_is_exact(COSTS[name][0], rank=2)
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("name", COSTS)
-def test_on_every_geometry(name, variant):
-    derivatives_are_right_on(variant, COSTS[name][0], rank=3)
 
 
 @settings(max_examples=40, deadline=None)
@@ -108,19 +48,6 @@ def test_nuclear_shrinks_singular_values_of_a_known_matrix():
 def test_unobserved_counts_repeated_entries_once():
     twice = rf.Completion([0, 0, 1], [0, 0, 1], [1.0, 2.0, 3.0], (2, 2), duplicates="keep")
     assert_allclose(rf.Unobserved(1.0, twice).value(np.ones((2, 1)), np.array([[1.0], [3.0]])), 10)
-
-
-def test_backends_and_float32():
-    for name, (cost, _) in COSTS.items():
-        arrays = factors(SHAPE, 2)
-        expected = [*cost.evaluate(*arrays[:2])[1:], *cost.derivative(*arrays)]
-        single = [a.astype(np.float32) for a in arrays]
-        for found in (single, [torch.from_numpy(a) for a in single]):
-            results = [*cost.evaluate(*found[:2])[1:], *cost.derivative(*found)]
-            for one, two in zip(results, expected, strict=True):
-                assert type(one) is type(found[0]), name
-                assert one.dtype == found[0].dtype, name
-                assert_allclose(one, two, atol=1e-4)
 
 
 def test_algebra():

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankfold.cli import app
-from rankfold.experiments.curves import SCALES, Curves, Run
+from rankfold.experiments.curves import SCALES, Curves, Run, Scale
 from rankfold.experiments.reproduce import FIGURES, reproduce
 from rankfold.run.trace import Trace, TraceRow
 

@@ -9,9 +9,8 @@ import pytest
 
 import rankfold as rf
 from dense import DenseCost
-from geometry.variants import VARIANTS
-
-every = pytest.mark.parametrize("name", VARIANTS)
+from geometry.variants import VARIANTS, every
+from rankfold.geometry.spaces import EuclideanFullColumnRank, PositiveVector, Stiefel
 
 
 @every
@@ -64,12 +63,21 @@ def test_entries_that_are_not_finite(name, bad):
             geometry.validate(x._replace(**{field: broken}))
 
 
-@pytest.mark.parametrize("name", ["UBV-spd", "UBV-diagonal", "UY-invariant", "embedded"])
-def test_u_that_is_not_orthonormal(name):
+BREAK = {
+    Stiefel: (lambda U: 2 * U, "must have orthonormal columns .* take Q of its QR"),
+    EuclideanFullColumnRank: (lambda Y: Y[:, [0, 0]], "must have linearly independent columns"),
+    PositiveVector: (lambda s: s * [1.0, 0.0], r"must be positive .* lower `rank`"),
+}
+
+
+@every
+def test_fields_that_are_not_in_their_space(name):
     geometry = VARIANTS[name]((6, 5), 2)
     x = geometry.random_point(0)
-    with pytest.raises(ValueError, match=r"U must have orthonormal columns .* take Q of its QR"):
-        geometry.validate(x._replace(U=2 * x.U))
+    for field, space in zip(x._fields, geometry.spaces(), strict=True):
+        for broken, words in (breaking for kind, breaking in BREAK.items() if isinstance(space, kind)):
+            with pytest.raises(ValueError, match=f"{field} {words}"):
+                geometry.validate(x._replace(**{field: broken(getattr(x, field))}))
 
 
 @pytest.mark.parametrize(
@@ -85,22 +93,6 @@ def test_b_that_is_not_in_its_space(name, B, words):
     geometry = VARIANTS[name]((6, 5), 2)
     with pytest.raises(ValueError, match=words):
         geometry.validate(geometry.random_point(0)._replace(B=np.array(B)))
-
-
-@pytest.mark.parametrize("name", ["GH-invariant", "GH-euclidean", "UY-invariant", "UY-euclidean"])
-def test_factors_without_full_column_rank(name):
-    geometry = VARIANTS[name]((6, 5), 2)
-    x = geometry.random_point(0)
-    field = x._fields[-1]
-    with pytest.raises(ValueError, match=f"{field} must have linearly independent columns"):
-        geometry.validate(x._replace(**{field: x[-1][:, [0, 0]]}))
-
-
-def test_singular_values_that_are_not_positive():
-    geometry = rf.Embedded((6, 5), 2)
-    x = geometry.random_point(0)
-    with pytest.raises(ValueError, match=r"s must be positive .* lower `rank`"):
-        geometry.validate(x._replace(s=np.array([1.0, 0.0])))
 
 
 @every

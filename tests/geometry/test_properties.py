@@ -7,31 +7,24 @@ import pytest
 from hypothesis import given, settings
 
 import rankfold as rf
-from dense import DenseCost
 from geometry.variants import (
-    PRODUCTS,
-    QUOTIENTS,
     VARIANTS,
     bounded_symmetry,
     dense,
+    every,
+    located,
     minus,
     point_with,
+    quotients,
+    random_ambient,
     seeds,
     sizes,
     velocity,
     well_conditioned_point,
 )
-from rankfold.checks import acceleration
 from rankfold.geometry.base import lincomb, scale
 
-every = pytest.mark.parametrize("name", VARIANTS)
 few = settings(max_examples=25, deadline=None)
-
-
-def located(name, size, seed):
-    shape, rank = size
-    problem = rf.Problem(DenseCost(shape, seed % 1000), VARIANTS[name](shape, rank))
-    return problem, problem.at(well_conditioned_point(problem.geometry, seed))
 
 
 @every
@@ -58,87 +51,11 @@ def test_gradient_is_horizontal(name, size, seed):
 @every
 @few
 @given(size=sizes(), seed=seeds)
-def test_hessian_is_symmetric_and_horizontal(name, size, seed):
-    problem, here = located(name, size, seed)
-    geometry = problem.geometry
-    xi, eta = geometry.random_tangent(here.x, seed), geometry.random_tangent(here.x, seed + 1)
-    H_xi, H_eta = here.hessian(xi), here.hessian(eta)
-    size_ = geometry.norm(here.x, H_xi) + geometry.norm(here.x, H_eta) + here.gradient_norm
-    assert abs(geometry.inner(here.x, H_xi, eta) - geometry.inner(here.x, xi, H_eta)) <= 1e-10 * size_
-    gap = minus(geometry.to_horizontal(here.x, geometry.to_tangent(here.x, H_xi)), H_xi)
-    assert geometry.norm(here.x, gap) <= 1e-12 * size_
-
-
-@pytest.mark.parametrize("name", PRODUCTS)
-@few
-@given(size=sizes(largest=8), seed=seeds)
-def test_hessian_form_is_the_second_derivative_less_what_the_metric_says_of_the_curve(name, size, seed):
-    """The truth needs neither connection nor Hessian formula: f, R, and derivatives of the metric itself."""
-    problem, here = located(name, size, seed)
-    geometry = problem.geometry
-    geometry.second_order = False  # take nothing on trust: measure the acceleration of every retraction
-    xi = geometry.random_tangent(here.x, seed)
-    h = 1e-2
-    values = {k: problem.value(geometry.retract(here.x, scale(k * h, xi))) for k in (-3, -2, -1, 0, 1, 2, 3)}
-    weights = {-3: 2, -2: -27, -1: 270, 0: -490, 1: 270, 2: -27, 3: 2}  # sixth-order stencil
-    second = sum(weights[k] * values[k] for k in values) / (180 * h * h)
-    truth = second - acceleration(geometry, here.x, xi, here.gradient)
-    form = geometry.inner(here.x, here.hessian(xi), xi)
-    assert form == pytest.approx(truth, rel=1e-5, abs=1e-5 * (1 + here.gradient_norm))
-
-
-@pytest.mark.parametrize("name", ["UBV-spd", "UBV-diagonal", "UY-euclidean", "GH-euclidean"])
-@few
-@given(size=sizes(largest=8), seed=seeds)
-def test_retractions_declared_second_order_have_no_acceleration(name, size, seed):
-    problem, here = located(name, size, seed)
-    geometry = problem.geometry
-    assert geometry.second_order
-    geometry.second_order = False
-    xi = geometry.random_tangent(here.x, seed)
-    assert abs(acceleration(geometry, here.x, xi, here.gradient)) <= 1e-6 * (1 + here.gradient_norm)
-
-
-@pytest.mark.parametrize("name", ["GH-invariant", "GH-preconditioned", "UY-invariant"])
-def test_retractions_not_declared_second_order_have_acceleration(name):
-    problem, here = located(name, ((7, 6), 3), 0)
-    geometry = problem.geometry
-    assert not geometry.second_order
-    assert abs(acceleration(geometry, here.x, geometry.random_tangent(here.x, 1), here.gradient)) > 1e-3
-
-
-@few
-@given(size=sizes(), seed=seeds)
-def test_embedded_hessian_is_the_projected_derivative_of_the_gradient_field(size, seed):
-    problem, here = located("embedded", size, seed)
-    geometry, x = problem.geometry, here.x
-    xi = geometry.random_tangent(x, seed)
-
-    def gradient_matrix(t):
-        at = problem.at(geometry.retract(x, scale(t, xi)))
-        return velocity(geometry, at.x, at.gradient)
-
-    h = 1e-3
-    change = (
-        8 * (gradient_matrix(h) - gradient_matrix(-h)) - gradient_matrix(2 * h) + gradient_matrix(-2 * h)
-    ) / (12 * h)
-    P_U, P_V = x.U @ x.U.T, x.V @ x.V.T
-    truth = P_U @ change + change @ P_V - P_U @ change @ P_V
-    np.testing.assert_allclose(
-        velocity(geometry, x, here.hessian(xi)), truth, atol=1e-7 * (1 + np.abs(truth).max())
-    )
-
-
-@every
-@few
-@given(size=sizes(), seed=seeds)
 def test_projections_are_idempotent(name, size, seed):
     shape, rank = size
     geometry = VARIANTS[name](shape, rank)
     x = well_conditioned_point(geometry, seed)
-    rng = np.random.default_rng(seed)
-    z = geometry._ambient(x, lambda y: rng.standard_normal(y.shape))
-    tangent = geometry.to_tangent(x, z)
+    tangent = geometry.to_tangent(x, random_ambient(geometry, x, seed))
     horizontal = geometry.to_horizontal(x, tangent)
     unit = geometry.norm(x, tangent)
     assert geometry.norm(x, minus(geometry.to_tangent(x, tangent), tangent)) <= 1e-12 * unit
@@ -146,7 +63,7 @@ def test_projections_are_idempotent(name, size, seed):
     assert geometry.norm(x, minus(geometry.to_tangent(x, horizontal), horizontal)) <= 1e-12 * unit
 
 
-@pytest.mark.parametrize("name", QUOTIENTS)
+@quotients
 @few
 @given(size=sizes(), seed=seeds)
 def test_horizontal_is_orthogonal_to_every_vertical_vector(name, size, seed):

@@ -16,8 +16,6 @@ SOLVERS = {
     "cg-dy": rf.ConjugateGradient("DY"),
     "tr": rf.TrustRegion(),
 }
-# The diagonal middle and the Euclidean metrics are the paper's negative examples: slow, not wrong.
-SLOW = {"UBV-diagonal", "UY-euclidean"}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +31,7 @@ def completion(data, **options):
 @pytest.mark.parametrize("name", VARIANTS)
 def test_completion_recovers_the_matrix(name, solver, instance):
     problem = rf.Problem(completion(instance), VARIANTS[name](instance.shape, 3))
-    slow = name in SLOW and solver != "tr"
+    slow = VARIANTS[name].slow and solver != "tr"
     result = rf.minimize(problem, SOLVERS[solver], tolerance=1e-18, max_iterations=150 if slow else 2000)
     assert np.all(np.diff(result.trace["value"]) <= 0)
     if slow:
@@ -70,4 +68,4 @@ def test_solvers_agree_on_the_minimum_of_a_noisy_problem(name):
     values = [
         rf.minimize(problem, SOLVERS[s], tolerance=0, max_iterations=1000).value for s in ("cg-pr", "tr")
     ]
-    assert values[0] == pytest.approx(values[1], rel=1e-2 if name in SLOW else 1e-9)
+    assert values[0] == pytest.approx(values[1], rel=1e-2 if VARIANTS[name].slow else 1e-9)

@@ -15,7 +15,7 @@ from rankfold.problem import Problem
 Floats = NDArray[np.float64]
 
 
-def check_geometry(name: str, problem: Problem, kind: Any) -> None:
+def require_geometry(name: str, problem: Problem, kind: Any) -> None:
     """Raise TypeError unless `problem` is posed on the geometry whose points the method `name` moves."""
     if not isinstance(problem.geometry, kind):
         raise TypeError(f"{name} keeps its points in a {kind.__name__} geometry, not {problem.geometry!r}")

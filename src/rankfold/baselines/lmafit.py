@@ -13,10 +13,10 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import qr
 
-from rankfold.baselines.entries import Floats, check_geometry, observed_entries, residual
+from rankfold.baselines.entries import Floats, observed_entries, require_geometry, residual
 from rankfold.entries.observed import Observed
 from rankfold.entries.operators import SparseMatrix
-from rankfold.geometry.full_rank import Factors, FullRank
+from rankfold.geometry.full_rank import FullRank, FullRankFactors
 from rankfold.problem import Problem
 from rankfold.solvers.base import StepReport
 
@@ -35,7 +35,7 @@ class LMaFitState:
     `x` has the rank of the geometry: where the current rank is smaller, columns of zeros follow.
     """
 
-    x: Factors
+    x: FullRankFactors
     value: float
     sparse: tuple[Floats, Floats]
     excess: float = 0.0
@@ -87,9 +87,9 @@ class LMaFit:
         if self.first_rank < 1:
             raise ValueError(f"first_rank must be at least 1, not {self.first_rank}")
 
-    def init(self, problem: Problem, x0: Factors) -> LMaFitState:
+    def init(self, problem: Problem, x0: FullRankFactors) -> LMaFitState:
         """Start at x0 with ω = 1."""
-        check_geometry("LMaFit", problem, FullRank)
+        require_geometry("LMaFit", problem, FullRank)
         full = problem.geometry.rank
         rank = min(self.first_rank, full) if self.rank_strategy == "increasing" else full
         x = _padded(x0.G[:, :rank], x0.H[:, :rank], full)
@@ -124,7 +124,7 @@ class LMaFit:
             excess += increment
         return replace(tried, excess=excess, increment=increment, report=StepReport(step=1.0 + state.excess))
 
-    def _relaxed(self, observed: Observed, state: LMaFitState) -> tuple[Factors, Floats]:
+    def _relaxed(self, observed: Observed, state: LMaFitState) -> tuple[FullRankFactors, Floats]:
         """G₊ = orth(Z H), H₊ = Zᵀ G₊, and the diagonal of R from the factorisation of Z H."""
         k, weight = state.rank, 1.0 + state.excess
         G, H = (np.ascontiguousarray(factor[:, :k]) for factor in state.x)
@@ -162,14 +162,14 @@ class LMaFit:
         return replace(state, rank=rank, excess=0.0, since_rank=0, settled=True)
 
 
-def _padded(G: Floats, H: Floats, rank: int) -> Factors:
+def _padded(G: Floats, H: Floats, rank: int) -> FullRankFactors:
     missing = rank - G.shape[1]
     if not missing:
-        return Factors(G, H)
-    return Factors(*(np.hstack([factor, np.zeros((len(factor), missing))]) for factor in (G, H)))
+        return FullRankFactors(G, H)
+    return FullRankFactors(*(np.hstack([factor, np.zeros((len(factor), missing))]) for factor in (G, H)))
 
 
-def _error(observed: Observed, x: Factors) -> tuple[float, tuple[Floats, Floats]]:
+def _error(observed: Observed, x: FullRankFactors) -> tuple[float, tuple[Floats, Floats]]:
     """Return f and P_Ω(G Hᵀ − W*), the latter in the two orders of Ω."""
     by_row, by_column = residual(observed, x.G, x.H).values
     return float(by_row @ by_row) / observed.size, (by_row, by_column)

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.baselines.entries import Floats, check_geometry, observed_entries, run_lines
+from rankfold.baselines.entries import Floats, observed_entries, require_geometry, run_lines
 from rankfold.entries.lanczos import dominant_svd
 from rankfold.entries.observed import Observed, Side
 from rankfold.entries.operators import SparseMatrix
@@ -57,7 +57,7 @@ class OptSpace:
 
     def init(self, problem: Problem, x0: PolarFactors) -> OptSpaceState:
         """Start at the subspaces of x0, with the best B between them."""
-        check_geometry("OptSpace", problem, Polar)
+        require_geometry("OptSpace", problem, Polar)
         observed = observed_entries("OptSpace", problem)
         return OptSpaceState(here=problem.at(_best_middle(observed, x0.U, x0.V)))
 

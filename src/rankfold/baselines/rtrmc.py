@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
-from rankfold.baselines.entries import Floats, check_geometry, observed_entries, run_lines
+from rankfold.baselines.entries import Floats, observed_entries, require_geometry, run_lines
 from rankfold.entries.observed import Observed
 from rankfold.geometry.subspace import SubspaceFactors, SubspaceProjection
 from rankfold.linalg import gram, polar
@@ -233,7 +233,7 @@ class RTRMC:
 
     def init(self, problem: Problem, x0: SubspaceFactors) -> RTRMCState:
         """Start at the U of x0, with Δ̄ = √r π/2, the diameter of the Grassmann manifold, and Δ₀ = Δ̄/8."""
-        check_geometry("RTRMC", problem, SubspaceProjection)
+        require_geometry("RTRMC", problem, SubspaceProjection)
         diameter = sqrt(problem.geometry.rank) * pi / 2
         at = self.reduced(problem).eliminate(np.ascontiguousarray(x0.U))
         return RTRMCState(at=at, radius=diameter / 8, max_radius=diameter)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankfold.baselines.entries import Floats, check_geometry, observed_entries, residual
+from rankfold.baselines.entries import Floats, observed_entries, require_geometry, residual
 from rankfold.entries.lanczos import dominant_svd
 from rankfold.entries.observed import Observed
 from rankfold.entries.operators import SparseMatrix
@@ -99,7 +99,7 @@ class SVP:
 
     def init(self, problem: Problem, x0: SVDFactors) -> SVPState:
         """Start at x0."""
-        check_geometry("SVP", problem, Embedded)
+        require_geometry("SVP", problem, Embedded)
         return _located(observed_entries("SVP", problem), x0, StepReport())
 
     def step(self, problem: Problem, state: SVPState) -> SVPState:

@@ -23,6 +23,17 @@ class Evaluation(NamedTuple):
     f_L: Array
     f_R: Array
 
+    @classmethod
+    def of(cls, result: Any) -> Evaluation:
+        """Take what a cost's `evaluate` returned, which may be a plain tuple, or say what it should be."""
+        if isinstance(result, tuple) and len(result) == 3:
+            return cls(*result)
+        length = f" of length {len(result)}" if isinstance(result, tuple) else ""
+        raise TypeError(
+            "evaluate must return the tuple (value, f_L, f_R), where f_L = S R has the shape of L and "
+            f"f_R = Sᵀ L that of R; got {type(result).__name__}{length}"
+        )
+
 
 # The shape of a regulariser such as λ‖W‖², which takes the shape of the cost that it is added to.
 ANY_SHAPE = (0, 0)
@@ -54,7 +65,7 @@ class Cost(ABC):
 
     def value(self, L: Array, R: Array) -> float:
         """Value alone, for trial points of a line search."""
-        return self.evaluate(L, R).value
+        return Evaluation.of(self.evaluate(L, R)).value
 
     def gradient_products(self, L: Array, R: Array) -> Products:
         """Return the function (X, Y) ↦ (S X, SᵀY) for S = ∇f(L Rᵀ) and X, Y as wide as each other.
@@ -76,7 +87,7 @@ class Cost(ABC):
         raise TypeError(f"{type(self).__name__} is not quadratic in W, so it has no line polynomial")
 
     def sampled_polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64] | None:
-        """The same of a sample of the data; None where that is not much cheaper and nearly as good."""
+        """That polynomial from a sample of the data; None where a sample would save little or err much."""
         return None
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
@@ -130,7 +141,7 @@ class Combination(Cost):
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ."""
-        (a, first), *others = [(a, term.evaluate(L, R)) for a, term in self.terms]
+        (a, first), *others = [(a, Evaluation.of(term.evaluate(L, R))) for a, term in self.terms]
         value, f_L, f_R = (a * part for part in first)
         for a, more in others:
             value, f_L, f_R = value + a * more.value, f_L + a * more.f_L, f_R + a * more.f_R
@@ -159,10 +170,9 @@ class Combination(Cost):
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return the start point of the first term that offers one."""
-        for _, term in self.terms:
-            if term.has_start:
-                return term.start(rank, seed)
-        return super().start(rank, seed)
+        if not self.has_start:
+            return super().start(rank, seed)
+        return next(term for _, term in self.terms if term.has_start).start(rank, seed)
 
     @property
     def value_at_zero(self) -> float:

@@ -23,8 +23,8 @@ class Custom(Cost):
     Partial derivatives come from reverse mode, their changes from forward over reverse mode, or from reverse
     mode twice where an operation of f has no forward rule. Factors may be NumPy arrays or tensors on any
     device: f always gets tensors, and results come back as what was given. Data that f uses must be on the
-    same device and of the same dtype: `W.new_tensor(data)` makes it so. Where it cannot, start from a point
-    that lives there: `x0 = geometry.random_point(like=data)`.
+    same device and of the same dtype: `W.new_tensor(data)` makes it so. Where it cannot, say `like=data`, and
+    start from a point that lives there: `x0 = geometry.random_point(like=data)`.
 
     f must depend on L and R through L Rᵀ only, for every geometry moves freely among the factorisations of
     one W. This is checked at each evaluation, by Lᵀ f_L = f_Rᵀ R.
@@ -35,6 +35,9 @@ class Custom(Cost):
         (L, R) -> a tensor with one element.
     shape
         The shape of W.
+    like
+        An array of the library, dtype and device in which `value_at_zero` is computed: NumPy's float64 if not
+        given.
 
     Examples
     --------
@@ -47,17 +50,25 @@ class Custom(Cost):
     """
 
     nonnegative = False  # for all we know
-    _example: Array = np.zeros((1, 1))
 
-    def __init__(self, f: Value, shape: tuple[int, int]):
-        self.shape = int(shape[0]), int(shape[1])
+    def __init__(self, f: Value, shape: tuple[int, int], like: Array | None = None):
         autodiff = _Autodiff(f)
-        self._partials: Partials = autodiff.partials
-        self._derivative: Derivative = autodiff.derivative
+        self._set(autodiff.partials, autodiff.derivative, shape, like)
+
+    def _set(
+        self, partials: Partials, derivative: Derivative, shape: tuple[int, int], like: Array | None
+    ) -> None:
+        self._partials, self._derivative = partials, derivative
+        self.shape = int(shape[0]), int(shape[1])
+        self._like = np.zeros(0) if like is None else like
 
     @classmethod
     def from_partials(
-        cls, partials: Partials, shape: tuple[int, int], derivative: Derivative | None = None
+        cls,
+        partials: Partials,
+        shape: tuple[int, int],
+        derivative: Derivative | None = None,
+        like: Array | None = None,
     ) -> Custom:
         """Build a cost from its partial derivatives, without torch.
 
@@ -72,6 +83,8 @@ class Custom(Cost):
             central differences of the partials stand in: two more evaluations per Hessian product, right to
             about 1e-9 relative, which is enough for trust regions to converge, but not quadratically to the
             last digits.
+        like
+            As above.
 
         Examples
         --------
@@ -83,14 +96,11 @@ class Custom(Cost):
         6.0
         """
         cost = object.__new__(cls)
-        cost.shape = int(shape[0]), int(shape[1])
-        cost._partials = partials
-        cost._derivative = derivative or _Differences(partials)
+        cost._set(partials, derivative or _Differences(partials), shape, like)
         return cost
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ; checks that f is a function of L Rᵀ."""
-        self._example = asarray_like(np.zeros((1, 1)), L)
         value, f_L, f_R = self._partials(L, R)
         if tuple(f_L.shape) != tuple(L.shape) or tuple(f_R.shape) != tuple(R.shape):
             raise ValueError(
@@ -110,9 +120,13 @@ class Custom(Cost):
 
     @property
     def value_at_zero(self) -> float:
-        """Value at W = 0, computed where the factors last evaluated live."""
-        L, R = (asarray_like(np.zeros((d, 1)), self._example) for d in self.shape)
-        return float(self._partials(L, R)[0])
+        """Value at W = 0, computed for arrays like `like`."""
+        L, R = (asarray_like(np.zeros((d, 1)), self._like) for d in self.shape)
+        try:
+            return float(self._partials(L, R)[0])
+        except RuntimeError as error:  # torch's, for data that live elsewhere
+            error.add_note("f at W = 0 was asked for arrays like `like` of rankfold.Custom: give like=data")
+            raise
 
 
 class _Autodiff:

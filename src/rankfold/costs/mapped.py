@@ -14,8 +14,6 @@ from rankfold.costs.arrays import like, to_numpy
 from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.start import downhill_start
 
-Floats = NDArray[Any]
-
 
 @dataclass(frozen=True, eq=False)
 class Features:
@@ -55,11 +53,11 @@ class Features:
             return Features(sparse.csr_array(sparse.hstack([self.matrix, ones])), self.size + 1)
         return Features(np.hstack([self.matrix, ones]), self.size + 1)
 
-    def times(self, L: Floats) -> Floats:
+    def times(self, L: NDArray[Any]) -> NDArray[Any]:
         """X L."""
         return L if self.matrix is None else np.ascontiguousarray(self.matrix @ L)
 
-    def transposed_times(self, A: Floats) -> Floats:
+    def transposed_times(self, A: NDArray[Any]) -> NDArray[Any]:
         """Xᵀ A."""
         return A if self.matrix is None else np.asarray(self.matrix.T @ A)
 
@@ -103,7 +101,9 @@ class Mapped(Cost):
         """Value at W = 0."""
         return self.core.value_at_zero
 
-    def _map(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> tuple[list[Floats], list[Floats], Any]:
+    def _map(
+        self, Ls: Sequence[Array], Rs: Sequence[Array]
+    ) -> tuple[list[NDArray[Any]], list[NDArray[Any]], Any]:
         arrays = to_numpy(*Ls, *Rs)
         for k, array in enumerate(arrays):
             name, size = ("L", self.shape[0]) if k < len(Ls) else ("R", self.shape[1])
@@ -113,6 +113,6 @@ class Mapped(Cost):
         Bs = [self.Z.times(R) for R in arrays[len(Ls) :]]
         return As, Bs, arrays[0].dtype
 
-    def _back(self, example: Array, dtype: Any, f_A: Floats, f_B: Floats) -> list[Array]:
+    def _back(self, example: Array, dtype: Any, f_A: NDArray[Any], f_B: NDArray[Any]) -> list[Array]:
         partials = self.X.transposed_times(f_A), self.Z.transposed_times(f_B)
         return like(example, *(partial.astype(dtype, copy=False) for partial in partials))

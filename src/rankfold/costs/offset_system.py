@@ -23,15 +23,21 @@ TOLERANCE, MAX_STEPS = 1e-13, 1000
 class OffsetSystem:
     """The normal equations H β = a of the offsets β = (b, c, μ), with the larger of b and c eliminated.
 
-    Only the pattern of Ω stands in H, and kernels multiply by it: nothing of the size of Ω is held.
+    Only the pattern of Ω stands in H, and kernels multiply by it: nothing of the size of Ω is held. Offsets
+    that are switched off (a ridge of None), or that neither data nor ridge determine, stay 0.
     """
 
-    def __init__(self, observed: Observed, mean: float, rows: float, cols: float, by_counts: bool):
+    def __init__(
+        self, observed: Observed, mean: float | None, rows: float | None, cols: float | None, by_counts: bool
+    ):
         self.size = observed.size
         self.entry_weights = _entry_weights(observed)
         counts = self.sums(*(np.ones((d, 1)) for d in observed.shape))
-        scales = np.maximum(counts[:-1], 1.0) if by_counts else np.ones(sum(observed.shape))
-        self.ridges = np.append(scales * np.repeat([rows, cols], observed.shape), mean)
+        scales = np.append(np.maximum(counts[:-1], 1.0) if by_counts else np.ones(counts.size - 1), 1.0)
+        numbers = (*observed.shape, 1)
+        self.ridges = scales * np.repeat([ridge or 0.0 for ridge in (rows, cols, mean)], numbers)
+        switched_on = np.repeat([ridge is not None for ridge in (rows, cols, mean)], numbers)
+        self.free = switched_on & (counts + self.ridges > 0)
         self.data_sums = _data_sums(observed)
         self._eliminate(observed, counts)
 
@@ -55,7 +61,7 @@ class OffsetSystem:
         if rhs.ndim == 1:
             return self.solve(rhs[:, None])[:, 0]
         large, small = rhs[self.large], np.concatenate([rhs[self.small], rhs[-1:]])
-        small = self._solve_small(small - self._F_transposed_times(large / self.D))
+        small = self._solve_small(self.small_free * (small - self._F_transposed_times(large / self.D)))
         result = np.empty_like(rhs)
         result[self.large] = (large - self._F_times(small)) / self.D
         result[self.small], result[-1] = small[:-1], small[-1]
@@ -70,8 +76,11 @@ class OffsetSystem:
         self.large, self.small = own if tall else own[::-1]
         self._N_times: Product = products[0 if tall else 1]
         self._N_transposed_times: Product = products[1 if tall else 0]
-        diagonal = (counts + self.ridges)[:, None]
-        self.D, self.K = diagonal[self.large], np.concatenate([diagonal[self.small], diagonal[-1:]])
+        # An infinite diagonal holds offsets of the large side at 0; a row and column of the identity, others.
+        diagonal, free = (counts + self.ridges)[:, None], self.free[:, None]
+        self.D = np.where(free, diagonal, np.inf)[self.large]
+        self.small_free = np.concatenate([free[self.small], free[-1:]])
+        self.K = np.where(self.small_free, np.concatenate([diagonal[self.small], diagonal[-1:]]), 1.0)
         self.large_counts, self.small_counts = counts[self.large, None], counts[self.small, None]
         self.factor: Any = None
         if len(self.K) <= MAX_FACTORED:
@@ -92,7 +101,7 @@ class OffsetSystem:
         return out
 
     def _schur_times(self, x: Floats) -> Floats:
-        return self._K_times(x) - self._F_transposed_times(self._F_times(x) / self.D)
+        return self.small_free * (self._K_times(x) - self._F_transposed_times(self._F_times(x) / self.D))
 
     def _factorise(self, side: Side) -> None:
         """K − FᵀD⁻¹F as a dense matrix, NᵀD⁻¹N summed up over blocks of the large side."""
@@ -103,6 +112,9 @@ class OffsetSystem:
         last[-1] = 1.0
         schur[:, -1:] = self._schur_times(last)
         schur[-1:, :] = schur[:, -1:].T
+        held = ~self.small_free[:, 0]
+        schur[held, :] = schur[:, held] = 0.0
+        schur[held, held] = 1.0
         self.factor = linalg.cho_factor(schur)
 
     def _solve_small(self, rhs: Floats) -> Floats:

@@ -40,8 +40,9 @@ class WithOffsets(Cost):
     cost
         A completion cost with the square loss.
     mean, rows, cols
-        The ridges ρ_μ >= 0 and ρ_r, ρ_c > 0, in numbers of entries: without W, an offset of a row with n
-        entries shrinks by n / (n + ρ_r).
+        The ridges ρ_μ, ρ_r and ρ_c, in numbers of entries: without W, an offset of a row with n entries
+        shrinks by n / (n + ρ_r). None switches an offset off. One of those that are on may have the ridge 0;
+        two could trade a constant. An offset that no entry and no ridge determines is 0.
     by_counts
         Multiply ρ_r and ρ_c by the number of entries in the row or column, as popular codes do.
 
@@ -49,10 +50,10 @@ class WithOffsets(Cost):
     --------
     >>> import numpy as np, rankfold as rf
     >>> plain = rf.Completion([0, 0, 1, 1], [0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0], (2, 2))
-    >>> cost = WithOffsets(plain, rows=1e-9, cols=1e-9)
+    >>> cost = WithOffsets(plain, mean=None, rows=0.0, cols=None)
     >>> zero = np.zeros((2, 1)), np.zeros((2, 1))
     >>> np.round(cost.offsets(*zero).rows, 6).tolist()
-    [-1.0, 1.0]
+    [1.5, 3.5]
     """
 
     quadratic = True
@@ -60,18 +61,14 @@ class WithOffsets(Cost):
     def __init__(
         self,
         cost: Completion,
-        mean: float = 0.0,
-        rows: float = 5.0,
-        cols: float = 5.0,
+        mean: float | None = 0.0,
+        rows: float | None = 5.0,
+        cols: float | None = 5.0,
         by_counts: bool = False,
     ):
         if not cost.quadratic:
             raise ValueError("offsets are eliminated exactly for the square loss only")
-        if not (mean >= 0 and rows > 0 and cols > 0 and np.isfinite(mean + rows + cols)):
-            raise ValueError(
-                "ridges must be finite, that of the mean zero or more and those of rows and columns "
-                f"positive; got {mean}, {rows} and {cols}"
-            )
+        _check_ridges(mean, rows, cols)
         self.completion, self.shape = cost, cost.shape
         self._system = OffsetSystem(cost.observed, mean, rows, cols, by_counts)
 
@@ -144,6 +141,16 @@ class WithOffsets(Cost):
         """[A, b + μ, 1] and [B, 1, c], whose product is W with the offsets added."""
         b, c = np.split(beta[:-1], [self.shape[0]])
         return with_offsets(A, B, b + beta[-1], c, constant)
+
+
+def _check_ridges(*ridges: float | None) -> None:
+    given = [ridge for ridge in ridges if ridge is not None]
+    if not given or given.count(0) > 1 or not all(ridge >= 0 and np.isfinite(ridge) for ridge in given):
+        mean, rows, cols = ridges
+        raise ValueError(
+            "ridges must be None (no such offset), or finite and zero or more: at least one a number, at most"
+            f" one zero; got mean={mean}, rows={rows} and cols={cols}"
+        )
 
 
 def with_offsets(A: Any, B: Any, rows: Any, cols: Any, constant: float = 1.0) -> tuple[Any, Any]:

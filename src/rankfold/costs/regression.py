@@ -13,10 +13,9 @@ from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
 from rankfold.costs.mapped import Features, Mapped
-from rankfold.costs.start import downhill_start, of_full_rank
+from rankfold.costs.start import downhill_start, filled_up_svd
 from rankfold.remembered import remembered
 
-Floats = NDArray[Any]
 # The smaller side of X up to which its (dense) spectrum is worth having for the closed form.
 MAX_SPECTRUM = 4096
 
@@ -63,7 +62,7 @@ class Regression(Mapped):
             core = Completion(rows, cols, responses[known], responses.shape, loss=loss)
         super().__init__(core, predictors, Features(None, responses.shape[1]))
 
-    def closed_form(self, rank: int, ridge: float = 0.0) -> tuple[Floats, Floats, Floats]:
+    def closed_form(self, rank: int, ridge: float = 0.0) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Return the minimiser of the cost plus `Frobenius(ridge)` as (U, s, V), by the Eckart-Young theorem.
 
         For the square loss with all responses known. The least-squares fit is whitened by the singular
@@ -73,9 +72,9 @@ class Regression(Mapped):
         C, V = self.path(ridge)
         r = min(rank, V.shape[1])
         U, s, Qt = np.linalg.svd(C[:, :r], full_matrices=False)
-        return of_full_rank(U, s, V[:, :r] @ Qt.T, rank, seed=0)
+        return filled_up_svd(U, s, V[:, :r] @ Qt.T, rank, seed=0)
 
-    def path(self, ridge: float = 0.0) -> tuple[Floats, Floats]:
+    def path(self, ridge: float = 0.0) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return (C, V) such that C[:, :r] @ V[:, :r].T is the closed form for every rank r, V orthonormal.
 
         Examples
@@ -93,7 +92,7 @@ class Regression(Mapped):
         return lift(A * s / root[:, None]), Vt.T
 
     @remembered
-    def _spectrum(self) -> tuple[Floats, Floats, Callable[[Floats], Floats]]:
+    def _spectrum(self) -> tuple[NDArray[Any], NDArray[Any], Callable[[NDArray[Any]], NDArray[Any]]]:
         return _spectrum(self.X.matrix)
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
@@ -108,7 +107,7 @@ class _Target(Cost):
 
     quadratic = True
 
-    def __init__(self, Y: Floats, scale: float, rest: float):
+    def __init__(self, Y: NDArray[Any], scale: float, rest: float):
         self.Y, self.scale, self.rest = Y, scale, rest
         self.shape = Y.shape
 
@@ -142,7 +141,7 @@ class _Target(Cost):
         return self.scale * float(np.vdot(self.Y, self.Y)) + self.rest
 
 
-def _responses(Y: ArrayLike, n: int) -> tuple[Floats, NDArray[np.bool_]]:
+def _responses(Y: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     Y = np.asarray(Y)
     if Y.ndim != 2 or len(Y) != n or not Y.size:
         raise ValueError(f"Y must be a matrix with {n} rows, as X has; got shape {Y.shape}")
@@ -156,7 +155,7 @@ def _responses(Y: ArrayLike, n: int) -> tuple[Floats, NDArray[np.bool_]]:
     return Y, known
 
 
-def _reduced(X: Features, Y: Floats) -> tuple[Features, _Target]:
+def _reduced(X: Features, Y: NDArray[Any]) -> tuple[Features, _Target]:
     """‖Y − XW‖² as ‖QᵀY − CW‖² + ‖Y − QQᵀY‖² with X = QC, where that makes X smaller."""
     n, q = X.matrix.shape
     scale = 1.0 / Y.size
@@ -175,7 +174,7 @@ def _reduced(X: Features, Y: Floats) -> tuple[Features, _Target]:
     return Features(C, q), _Target(inner, scale, scale * float(np.sum((Y - fit) ** 2)))
 
 
-def _spectrum(X: Any) -> tuple[Floats, Floats, Callable[[Floats], Floats]]:
+def _spectrum(X: Any) -> tuple[NDArray[Any], NDArray[Any], Callable[[NDArray[Any]], NDArray[Any]]]:
     """P, d and M ↦ Q M for the singular value decomposition X = P diag(d) Qᵀ, without zero values."""
     if sparse.issparse(X) and X.shape[0] <= X.shape[1]:
         squares, P = np.linalg.eigh((X @ X.T).toarray())

@@ -29,16 +29,16 @@ def downhill_start(cost: Cost, rank: int, seed: int) -> tuple[Floats, Floats, Fl
     change, _ = cost.derivative(np.zeros((d1, rank)), V, U * s, np.zeros((d2, rank)))
     curvature = float(np.sum(U * s * change))
     t = float(s @ s) / curvature if curvature > 0 else 1.0
-    return of_full_rank(-U, t * s, V, rank, seed)
+    return filled_up_svd(-U, t * s, V, rank, seed)
 
 
-def of_full_rank(U: Floats, s: Floats, V: Floats, rank: int, seed: int) -> tuple[Floats, Floats, Floats]:
-    """Return the singular value decomposition with `rank` positive values, the missing ones tiny."""
+def filled_up_svd(U: Floats, s: Floats, V: Floats, rank: int, seed: int) -> tuple[Floats, Floats, Floats]:
+    """Return the singular value decomposition with `rank` positive values, tiny ones for those missing."""
     rng = np.random.default_rng(seed)
     missing = rank - s.size
     if missing > 0:
         U, V = (
-            np.hstack([X, np.linalg.qr(_normal_to(X, rng.standard_normal((len(X), missing))))[0]])
+            np.hstack([X, np.linalg.qr(_orthogonal_to(X, rng.standard_normal((len(X), missing))))[0]])
             for X in (U, V)
         )
         s = np.concatenate([s, np.zeros(missing)])
@@ -46,7 +46,7 @@ def of_full_rank(U: Floats, s: Floats, V: Floats, rank: int, seed: int) -> tuple
     return U, np.maximum(s, FLOOR * largest), V
 
 
-def _normal_to(X: Floats, Y: Floats) -> Floats:
+def _orthogonal_to(X: Floats, Y: Floats) -> Floats:
     for _ in range(2):  # twice is enough
         Y = Y - X @ (X.T @ Y)
     return Y

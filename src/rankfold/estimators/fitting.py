@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, Self, TypedDict, TypeVar, Unpack
 from sklearn.exceptions import ConvergenceWarning
 
 from rankfold.costs.base import Cost
-from rankfold.costs.start import of_full_rank
+from rankfold.costs.start import filled_up_svd
 from rankfold.geometry import Embedded, FullRank, Geometry, Polar, SubspaceProjection
 from rankfold.linalg import svd_of_product
 from rankfold.problem import Problem
@@ -91,7 +91,7 @@ def warm_point(problem: Problem, L: Any, R: Any) -> Any:
     if (len(L), len(R)) != tuple(problem.cost.shape):
         return None
     U, s, V = (part[..., :rank] for part in svd_of_product(L, R))
-    return problem.geometry.from_svd(*of_full_rank(U, s, V, rank, seed=0))
+    return problem.geometry.from_svd(*filled_up_svd(U, s, V, rank, seed=0))
 
 
 class MinimizeOptions(TypedDict, total=False):

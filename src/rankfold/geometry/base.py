@@ -15,7 +15,7 @@ from rankfold.linalg import Array, asarray_like, svd_of_product
 
 Point = Any  # a named tuple of arrays
 Tangent = Any  # a named tuple of arrays, linear in its fields
-Curve = tuple[Sequence[Array], Sequence[Array]]
+LineCoefficients = tuple[Sequence[Array], Sequence[Array]]
 
 
 def lincomb(a: float, xi: Tangent, b: float, eta: Tangent) -> Tangent:
@@ -88,7 +88,7 @@ class Geometry(ABC):
         """Return (dL, dR), the change of the factors along ξ: Ẇ = dL Rᵀ + L dRᵀ."""
 
     @abstractmethod
-    def line(self, x: Point, xi: Tangent) -> Curve:
+    def line(self, x: Point, xi: Tangent) -> LineCoefficients:
         """Return the coefficients (Ls, Rs) of the linearised curve x + tξ: factors Σ Ls[i] tⁱ, Σ Rs[j] tʲ."""
 
     @abstractmethod

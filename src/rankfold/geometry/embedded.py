@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from rankfold.geometry.base import Curve, Geometry
+from rankfold.geometry.base import Geometry, LineCoefficients
 from rankfold.geometry.product import random_signed_permutation
 from rankfold.geometry.spaces import PositiveVector, Space, Stiefel
 from rankfold.linalg import (
@@ -70,7 +70,7 @@ class Embedded(Geometry):
         """Return (UM + Up, Vp Σ⁻¹)."""
         return x.U @ xi.M + xi.Up, xi.Vp / x.s
 
-    def line(self, x: SVDFactors, xi: SVDTangent) -> Curve:
+    def line(self, x: SVDFactors, xi: SVDTangent) -> LineCoefficients:
         """W + tξ, which is linear in t, as (UΣ + t(UM + Up)) Vᵀ + U (tVp)ᵀ with 2r columns."""
         xp = array_namespace(x.U)
         Ls = [x.U * x.s, x.U], [x.U @ xi.M + xi.Up, 0 * x.U]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 from array_api_compat import array_namespace
 
-from rankfold.geometry.base import Curve
-from rankfold.geometry.product import ProductGeometry, random_orthogonal, random_signed_permutation
-from rankfold.geometry.spaces import FactorSpace, PositiveDefinite, PositiveDiagonal, Stiefel
+from rankfold.geometry.base import LineCoefficients
+from rankfold.geometry.product import (
+    ProductGeometry,
+    Structure,
+    random_orthogonal,
+    random_signed_permutation,
+)
+from rankfold.geometry.spaces import PositiveDefinite, PositiveDiagonal, Stiefel
 from rankfold.linalg import Array, asarray_like, gram, identity_like, pair_sums, skew
 
 _STIEFEL = Stiefel()
-_MIDDLES: dict[str, FactorSpace] = {"spd": PositiveDefinite(), "diagonal": PositiveDiagonal()}
 
 
 class PolarFactors(NamedTuple):
@@ -22,6 +25,28 @@ class PolarFactors(NamedTuple):
     U: Array
     B: Array
     V: Array
+
+
+def _generator(x: PolarFactors, eta: PolarFactors) -> Array:
+    """Ω with ΩB² + B²Ω = B(skew(Uᵀη_U) + skew(Vᵀη_V) − 2 skew(B⁻¹η_B))B.
+
+    In the eigenbasis of B, not of B², which would square the condition number.
+    """
+    b, E = array_namespace(x.B).linalg.eigh(x.B)
+    turn = E.T @ (skew(gram(x.U, eta.U)) + skew(gram(x.V, eta.V))) @ E
+    stretch = E.T @ eta.B @ E
+    right = b[:, None] * turn * b[None, :] + (b[:, None] - b[None, :]) * stretch
+    return E @ (right / pair_sums(b * b)) @ E.T
+
+
+_MIDDLES = {
+    "spd": Structure(
+        (_STIEFEL, PositiveDefinite(), _STIEFEL), _generator, random_orthogonal, second_order=True
+    ),
+    "diagonal": Structure(
+        (_STIEFEL, PositiveDiagonal(), _STIEFEL), None, random_signed_permutation, second_order=True
+    ),
+}
 
 
 class Polar(ProductGeometry):
@@ -46,20 +71,11 @@ class Polar(ProductGeometry):
     """
 
     point_type = tangent_type = PolarFactors
-    second_order = True
+    structures = _MIDDLES
 
     def __init__(self, shape: tuple[int, int], rank: int, middle: str = "spd") -> None:
-        super().__init__(shape, rank)
-        if middle not in _MIDDLES:
-            raise ValueError(f"middle must be one of {', '.join(map(repr, _MIDDLES))}, not {middle!r}")
+        super().__init__(shape, rank, middle=middle)
         self.middle = middle
-
-    def __repr__(self) -> str:
-        return f"Polar({self.shape}, rank={self.rank}, middle={self.middle!r})"
-
-    def spaces(self) -> tuple[FactorSpace, ...]:
-        """Return Stiefel, the space of B, Stiefel."""
-        return _STIEFEL, _MIDDLES[self.middle], _STIEFEL
 
     def _shapes(self) -> tuple[tuple[int, ...], ...]:
         return (self.shape[0], self.rank), (self.rank, self.rank), (self.shape[1], self.rank)
@@ -72,7 +88,7 @@ class Polar(ProductGeometry):
         """Return (ξ_U B + U ξ_B, ξ_V)."""
         return xi.U @ x.B + x.U @ xi.B, xi.V
 
-    def line(self, x: PolarFactors, xi: PolarFactors) -> Curve:
+    def line(self, x: PolarFactors, xi: PolarFactors) -> LineCoefficients:
         """(U + tξ_U)(B + tξ_B)(V + tξ_V)ᵀ, of degree 3 in t."""
         return (x.U @ x.B, xi.U @ x.B + x.U @ xi.B, xi.U @ xi.B), (x.V, xi.V)
 
@@ -86,11 +102,6 @@ class Polar(ProductGeometry):
         O = asarray_like(M, z.U)
         return PolarFactors(z.U @ O, O.T @ z.B @ O, z.V @ O)
 
-    def random_symmetry(self, seed: int | None = None) -> np.ndarray[Any, Any]:
-        """Return a random orthogonal matrix; a signed permutation where B is diagonal."""
-        random = random_orthogonal if self.middle == "spd" else random_signed_permutation
-        return random(self.rank, seed)
-
     def vertical(self, x: PolarFactors, A: Array) -> PolarFactors:
         """(UΩ, BΩ − ΩB, VΩ) with Ω the skew part of A."""
         Ω = skew(A)
@@ -103,26 +114,12 @@ class Polar(ProductGeometry):
     def gradient(self, x: PolarFactors, f_L: Array, f_R: Array) -> PolarFactors:
         """Convert φ to the gradient factor by factor; Uᵀφ_U = φ_B B saves one Gram."""
         phi = self.partials(x, f_L, f_R)
-        U, B, V = _STIEFEL, _MIDDLES[self.middle], _STIEFEL
-        return PolarFactors(
-            U.project(x.U, phi.U, phi.B @ x.B), B.gradient(x.B, phi.B), V.gradient(x.V, phi.V)
-        )
+        _, middle, _ = self.structure.spaces
+        along_U = _STIEFEL.project(x.U, phi.U, phi.B @ x.B)
+        return PolarFactors(along_U, middle.gradient(x.B, phi.B), _STIEFEL.gradient(x.V, phi.V))
 
     def partials_derivative(
         self, x: PolarFactors, xi: PolarFactors, f_L: Array, f_R: Array, df_L: Array, df_R: Array
     ) -> PolarFactors:
         """φ̇_U = df_L B + f_L ξ_B, φ̇_B = ξ_Uᵀf_L + Uᵀdf_L, φ̇_V = df_R."""
         return PolarFactors(df_L @ x.B + f_L @ xi.B, gram(xi.U, f_L) + gram(x.U, df_L), df_R)
-
-    def generator(self, x: PolarFactors, eta: PolarFactors) -> Array | None:
-        """Ω with ΩB² + B²Ω = B(skew(Uᵀη_U) + skew(Vᵀη_V) − 2 skew(B⁻¹η_B))B; none where B is diagonal.
-
-        In the eigenbasis of B, not of B², which would square the condition number.
-        """
-        if self.middle == "diagonal":
-            return None
-        b, E = array_namespace(x.B).linalg.eigh(x.B)
-        turn = E.T @ (skew(gram(x.U, eta.U)) + skew(gram(x.V, eta.V))) @ E
-        stretch = E.T @ eta.B @ E
-        right = b[:, None] * turn * b[None, :] + (b[:, None] - b[None, :]) * stretch
-        return E @ (right / pair_sums(b * b)) @ E.T

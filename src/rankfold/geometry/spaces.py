@@ -92,21 +92,47 @@ class Stiefel:
         return f"must have orthonormal columns (off by {error:.1e}): take Q of its QR decomposition"
 
 
-class FullColumnRank:
-    """Matrices of full column rank with the GL(r)-invariant metric Tr((YᵀY)⁻¹ξᵀη)."""
+class EuclideanFullColumnRank:
+    """Matrices of full column rank with the Euclidean metric Tr(ξᵀη)."""
 
     def project(self, Y: Array, Z: Array) -> Array:
         """Every matrix is tangent: the space is open."""
         return Z
 
     def inner(self, Y: Array, xi: Array, eta: Array) -> float:
+        """Tr(ξᵀη)."""
+        return trace(gram(xi, eta))
+
+    def retract(self, Y: Array, xi: Array) -> Array:
+        """Y + ξ, along geodesics of the Euclidean metric."""
+        return Y + xi
+
+    def gradient(self, Y: Array, phi: Array) -> Array:
+        """φ itself."""
+        return phi
+
+    def hessian(self, Y: Array, xi: Array, phi: Array, dphi: Array) -> Array:
+        """φ̇ itself: the metric is constant."""
+        return dphi
+
+    def flaw(self, Y: Array) -> str:
+        """Columns that are linearly dependent to working precision."""
+        s = array_namespace(Y).linalg.svdvals(gram_factor(Y).T)
+        if float(s[-1]) > eps(Y) * float(s[0]):
+            return ""
+        return "must have linearly independent columns: use `from_svd` or `random_point`, or lower the rank"
+
+
+class FullColumnRank(EuclideanFullColumnRank):
+    """Matrices of full column rank with the GL(r)-invariant metric Tr((YᵀY)⁻¹ξᵀη).
+
+    The retraction Y + ξ is of first order here, for straight lines are not geodesics of this metric.
+    """
+
+    def inner(self, Y: Array, xi: Array, eta: Array) -> float:
         """Tr((YᵀY)⁻¹ξᵀη)."""
         _, N, graded = gram_factor(Y)
         return trace(gram_in_basis(xi, eta, N, graded))
-
-    def retract(self, Y: Array, xi: Array) -> Array:
-        """Y + ξ: first order, for straight lines are not geodesics of this metric."""
-        return Y + xi
 
     def gradient(self, Y: Array, phi: Array) -> Array:
         """φ YᵀY."""
@@ -134,38 +160,6 @@ class FullColumnRank:
     def _hessian(self, Y: Array, xi: Array, phi: Array, dphi: Array) -> Array:
         Q = gram(Y, Y)
         return dphi @ Q + phi @ (2 * sym(gram(Y, xi))) + self.connection(Y, xi, phi @ Q)
-
-    def flaw(self, Y: Array) -> str:
-        """Columns that are linearly dependent to working precision."""
-        return _column_rank_flaw(Y)
-
-
-class EuclideanFullColumnRank:
-    """Matrices of full column rank with the Euclidean metric Tr(ξᵀη)."""
-
-    def project(self, Y: Array, Z: Array) -> Array:
-        """Every matrix is tangent: the space is open."""
-        return Z
-
-    def inner(self, Y: Array, xi: Array, eta: Array) -> float:
-        """Tr(ξᵀη)."""
-        return trace(gram(xi, eta))
-
-    def retract(self, Y: Array, xi: Array) -> Array:
-        """Y + ξ, along geodesics."""
-        return Y + xi
-
-    def gradient(self, Y: Array, phi: Array) -> Array:
-        """φ itself."""
-        return phi
-
-    def hessian(self, Y: Array, xi: Array, phi: Array, dphi: Array) -> Array:
-        """φ̇ itself: the metric is constant."""
-        return dphi
-
-    def flaw(self, Y: Array) -> str:
-        """Columns that are linearly dependent to working precision."""
-        return _column_rank_flaw(Y)
 
 
 class PositiveDefinite:
@@ -248,12 +242,3 @@ class PositiveVector:
         """An entry that is not positive."""
         least = float(array_namespace(s).min(s))
         return "" if least > 0 else f"must be positive (its least entry is {least:.1e}): lower `rank`"
-
-
-def _column_rank_flaw(Y: Array) -> str:
-    s = array_namespace(Y).linalg.svdvals(gram_factor(Y).T)
-    if float(s[-1]) > eps(Y) * float(s[0]):
-        return ""
-    return (
-        "must have linearly independent columns: start from `from_svd` or `random_point`, or lower the rank"
-    )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 from array_api_compat import array_namespace
 
-from rankfold.geometry.base import Curve
-from rankfold.geometry.product import ProductGeometry, random_orthogonal
-from rankfold.geometry.spaces import EuclideanFullColumnRank, FactorSpace, FullColumnRank, Stiefel
+from rankfold.geometry.product import ProductGeometry, Structure, random_orthogonal
+from rankfold.geometry.spaces import EuclideanFullColumnRank, FullColumnRank, Stiefel
 from rankfold.linalg import (
     Array,
     asarray_like,
@@ -22,14 +20,41 @@ from rankfold.linalg import (
     skew,
 )
 
-_METRICS: dict[str, FactorSpace] = {"invariant": FullColumnRank(), "euclidean": EuclideanFullColumnRank()}
-
 
 class SubspaceFactors(NamedTuple):
     """A point or a tangent vector of `SubspaceProjection`."""
 
     U: Array
     Y: Array
+
+
+def _rotation_invariant(x: SubspaceFactors, eta: SubspaceFactors) -> Array:
+    """Solve QΩ̃ + Ω̃Q = 2Q skew(Uᵀη_U)Q + 2 skew(Q Yᵀη_Y), then QΩ + ΩQ = Ω̃, with Q = YᵀY.
+
+    Both at once in the eigenbasis E of Q, whose eigenvalues λ are the squared singular values of Y.
+    """
+    T, _, graded = gram_factor(x.Y)
+    _, s, Et = array_namespace(x.Y).linalg.svd(T)
+    λ, E = s * s, Et.T
+    turn = E.T @ skew(gram(x.U, eta.U)) @ E
+    stretch = λ[:, None] * gram_in_basis(x.Y, eta.Y, E, graded)
+    right = 2 * λ[:, None] * turn * λ[None, :] + stretch - stretch.T
+    return E @ (right / pair_sums(λ) ** 2) @ E.T
+
+
+def _rotation_euclidean(x: SubspaceFactors, eta: SubspaceFactors) -> Array:
+    """Solve (I + Q)Ω + Ω(I + Q) = 2 skew(Uᵀη_U + Yᵀη_Y), with Q = YᵀY."""
+    Q = gram(x.Y, x.Y)
+    identity = identity_like(Q, Q.shape[0])
+    return lyapunov(identity + Q, 2 * skew(gram(x.U, eta.U) + gram(x.Y, eta.Y)))
+
+
+_METRICS = {
+    "invariant": Structure((Stiefel(), FullColumnRank()), _rotation_invariant, random_orthogonal),
+    "euclidean": Structure(  # straight lines are geodesics of Y
+        (Stiefel(), EuclideanFullColumnRank()), _rotation_euclidean, random_orthogonal, second_order=True
+    ),
+}
 
 
 class SubspaceProjection(ProductGeometry):
@@ -53,35 +78,11 @@ class SubspaceProjection(ProductGeometry):
     """
 
     point_type = tangent_type = SubspaceFactors
+    structures = _METRICS
 
     def __init__(self, shape: tuple[int, int], rank: int, metric: str = "invariant") -> None:
-        super().__init__(shape, rank)
-        if metric not in _METRICS:
-            raise ValueError(f"metric must be one of {', '.join(map(repr, _METRICS))}, not {metric!r}")
+        super().__init__(shape, rank, metric=metric)
         self.metric = metric
-        self.second_order = metric == "euclidean"  # straight lines are geodesics of Y then
-
-    def __repr__(self) -> str:
-        return f"SubspaceProjection({self.shape}, rank={self.rank}, metric={self.metric!r})"
-
-    def spaces(self) -> tuple[FactorSpace, ...]:
-        """Return Stiefel and the space of Y."""
-        return Stiefel(), _METRICS[self.metric]
-
-    def _shapes(self) -> tuple[tuple[int, ...], ...]:
-        return (self.shape[0], self.rank), (self.shape[1], self.rank)
-
-    def factors(self, x: SubspaceFactors) -> tuple[Array, Array]:
-        """Return (U, Y)."""
-        return x.U, x.Y
-
-    def tangent_factors(self, x: SubspaceFactors, xi: SubspaceFactors) -> tuple[Array, Array]:
-        """Return (ξ_U, ξ_Y)."""
-        return xi.U, xi.Y
-
-    def line(self, x: SubspaceFactors, xi: SubspaceFactors) -> Curve:
-        """(U + tξ_U)(Y + tξ_Y)ᵀ."""
-        return (x.U, xi.U), (x.Y, xi.Y)
 
     def from_svd(self, U: Array, s: Array, V: Array) -> SubspaceFactors:
         """Return (U, V diag(s))."""
@@ -93,46 +94,7 @@ class SubspaceProjection(ProductGeometry):
         O = asarray_like(M, z.U)
         return SubspaceFactors(z.U @ O, z.Y @ O)
 
-    def random_symmetry(self, seed: int | None = None) -> np.ndarray[Any, Any]:
-        """Return a random orthogonal matrix."""
-        return random_orthogonal(self.rank, seed)
-
     def vertical(self, x: SubspaceFactors, A: Array) -> SubspaceFactors:
         """(UΩ, YΩ) with Ω the skew part of A."""
         Ω = skew(A)
         return SubspaceFactors(x.U @ Ω, x.Y @ Ω)
-
-    def partials(self, x: SubspaceFactors, f_L: Array, f_R: Array) -> SubspaceFactors:
-        """φ_U = f_L, φ_Y = f_R."""
-        return SubspaceFactors(f_L, f_R)
-
-    def partials_derivative(
-        self, x: SubspaceFactors, xi: SubspaceFactors, f_L: Array, f_R: Array, df_L: Array, df_R: Array
-    ) -> SubspaceFactors:
-        """φ̇_U = df_L, φ̇_Y = df_R."""
-        return SubspaceFactors(df_L, df_R)
-
-    def generator(self, x: SubspaceFactors, eta: SubspaceFactors) -> Array:
-        """Return Ω; each metric has its own equation for it."""
-        return (_rotation_invariant if self.metric == "invariant" else _rotation_euclidean)(x, eta)
-
-
-def _rotation_invariant(x: SubspaceFactors, eta: SubspaceFactors) -> Array:
-    """Solve QΩ̃ + Ω̃Q = 2Q skew(Uᵀη_U)Q + 2 skew(Q Yᵀη_Y), then QΩ + ΩQ = Ω̃, with Q = YᵀY.
-
-    Both at once in the eigenbasis E of Q, whose eigenvalues λ are the squared singular values of Y.
-    """
-    T, _, graded = gram_factor(x.Y)
-    _, s, Et = array_namespace(x.Y).linalg.svd(T)
-    λ, E = s * s, Et.T
-    turn = E.T @ skew(gram(x.U, eta.U)) @ E
-    stretch = λ[:, None] * gram_in_basis(x.Y, eta.Y, E, graded)
-    right = 2 * λ[:, None] * turn * λ[None, :] + stretch - stretch.T
-    return E @ (right / pair_sums(λ) ** 2) @ E.T
-
-
-def _rotation_euclidean(x: SubspaceFactors, eta: SubspaceFactors) -> Array:
-    """Solve (I + Q)Ω + Ω(I + Q) = 2 skew(Uᵀη_U + Yᵀη_Y), with Q = YᵀY."""
-    Q = gram(x.Y, x.Y)
-    identity = identity_like(Q, Q.shape[0])
-    return lyapunov(identity + Q, 2 * skew(gram(x.U, eta.U) + gram(x.Y, eta.Y)))

@@ -71,7 +71,7 @@ class LowRank(Manifold):
 
     def __init__(self, geometry: Geometry):
         self.geometry = geometry
-        fields = len(geometry._shapes())
+        fields = len(geometry.spaces())
         super().__init__(f"rankfold {geometry!r}", geometry.dimension, point_layout=fields)
 
     def inner_product(self, point: Point, tangent_vector_a: Any, tangent_vector_b: Any) -> float:
@@ -117,18 +117,14 @@ class LowRank(Manifold):
         if isinstance(geometry, Embedded):
             f_U, _, f_V = phi  # S V Σ and SᵀU Σ; that in s says nothing more
             return TangentVector(geometry.gradient(point, f_U / point.s, f_V))
-        if self.point_layout == 2:  # the fields are the factors
-            return TangentVector(geometry.gradient(point, *phi))
-        return TangentVector(_product(geometry)._each("gradient", point, phi))
+        return TangentVector(_product(geometry).structure.gradient(point, phi))
 
     def euclidean_to_riemannian_hessian(
         self, point: Point, euclidean_gradient: Any, euclidean_hessian: Any, tangent_vector: Any
     ) -> TangentVector:
         """Convert second derivatives of a function of W; `Embedded` has this in `as_problem` only."""
-        geometry, xi = self.geometry, self._ours(tangent_vector)
-        if self.point_layout == 2:
-            return TangentVector(geometry.hessian(point, xi, *euclidean_gradient, *euclidean_hessian))
-        hessian = _product(geometry)._each("hessian", point, xi, euclidean_gradient, euclidean_hessian)
+        geometry, xi = _product(self.geometry), self._ours(tangent_vector)
+        hessian = geometry.structure.hessian(point, xi, euclidean_gradient, euclidean_hessian)
         return TangentVector(geometry.to_horizontal(point, hessian))
 
     def _ours(self, vector: Any) -> Any:
@@ -146,17 +142,8 @@ def _product(geometry: Geometry) -> ProductGeometry:
 def as_problem(problem: Problem) -> Any:
     """Return the Pymanopt problem of the same cost on the same geometry, with exact gradient and Hessian.
 
-    The cost's own kernels do the work, once for value and gradient at a point.
-
-    Parameters
-    ----------
-    problem
-        A cost on a geometry.
-
-    Returns
-    -------
-    pymanopt.Problem
-        Give `initial_point=problem.start()` to its optimisers for the start of `rankfold.minimize`.
+    The cost's own kernels do the work, once for value and gradient at a point. Give
+    `initial_point=problem.start()` to an optimiser for the start of `rankfold.minimize`.
 
     Examples
     --------

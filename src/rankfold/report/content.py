@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from rankfold.linalg import core_of_product
 from rankfold.run.trace import Trace
 
 Floats = NDArray[np.float64]
@@ -119,5 +120,4 @@ def singular_values(L: Floats, R: Floats) -> Floats:
     >>> singular_values(L, R)
     array([3., 1.])
     """
-    left, right = (np.asarray(np.linalg.qr(side, mode="r")) for side in (L, R))
-    return np.asarray(np.linalg.svd(left @ right.T, compute_uv=False))
+    return np.asarray(np.linalg.svd(core_of_product(L, R), compute_uv=False))

@@ -24,8 +24,6 @@ from rankfold.run.trace import Trace, TraceRow
 
 Floats = NDArray[Any]
 Factors = tuple[Floats, Floats]
-# WithOffsets has offsets of rows, columns and all entries; ridges like these leave those of the columns only.
-_NONE, _FREE = 1e12, 1e-12
 
 
 class Fit(NamedTuple):
@@ -167,7 +165,7 @@ class _WithMissing:
         values = (data.Y[used] - data.y_mean)[known]
         core: Any = Completion(rows, cols, values, known.shape, weights=data.weights[used][rows])
         if data.fit_intercept:
-            core = WithOffsets(core, mean=_NONE, rows=_NONE, cols=_FREE)
+            core = WithOffsets(core, mean=None, rows=None, cols=0.0)
         # √w is in the weights here, not in the rows: the offsets of weighted rows would not be constants.
         predictors = Features((data.X - data.x_mean)[used], data.X.shape[1])
         plain = Mapped(core, predictors, Features(None, known.shape[1]))

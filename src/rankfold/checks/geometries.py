@@ -1,0 +1,130 @@
+"""The properties of a geometry that solvers rely on, each at a random point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankfold.checks.slopes import STEPS, SlopeCheck, fitted_slope, verdict
+from rankfold.geometry.base import Geometry, Point, Tangent, lincomb, scale
+from rankfold.linalg import Array, norm_of_product
+
+_TOLERANCE = 1e-10
+_OTHER_TOLERANCES = {"Ψ is idempotent": 1e-12, "R(0) stays": 1e-12, "R(tξ) leaves along ξ": 0.1}
+
+
+@dataclass(frozen=True)
+class GeometryCheck:
+    """The properties of a geometry, each with its error and the tolerance that the error must meet."""
+
+    geometry: Geometry
+    errors: dict[str, tuple[float, float]]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every property holds."""
+        return all(error <= tolerance for error, tolerance in self.errors.values())
+
+    def __str__(self) -> str:
+        rows = [f"  {n}: {e:.1e} (≤ {t:.0e}): {verdict(e <= t)}" for n, (e, t) in self.errors.items()]
+        return "\n".join([repr(self.geometry), *rows])
+
+
+def check_retraction(geometry: Geometry, x: Point | None = None, seed: int = 0) -> SlopeCheck:
+    """Check that W(R(tξ)) leaves W along Ẇ: the difference to W + tẆ must vanish like t².
+
+    Examples
+    --------
+    >>> import rankfold as rf
+    >>> print(rf.check_retraction(rf.Embedded((6, 5), rank=2)))
+    retraction: slope 2.000, expected 2: right
+    """
+    x = geometry.random_point(seed) if x is None else x
+    xi = geometry.random_tangent(x, seed + 1)
+    (L, R), (dL, dR) = geometry.factors(x), geometry.tangent_factors(x, xi)
+    errors = []
+    for t in STEPS:
+        L_t, R_t = geometry.factors(geometry.retract(x, scale(float(t), xi)))
+        errors.append(norm_of_product([L_t, -1 * L, -float(t) * dL, -float(t) * L], [R_t, R, R, dR]))
+    return fitted_slope("retraction", 2, np.array(errors), floor=1e-15 * norm_of_product([L], [R]))
+
+
+def check_geometry(geometry: Geometry, seed: int = 0) -> GeometryCheck:
+    """Check every property that solvers rely on, at a random point.
+
+    Examples
+    --------
+    >>> import rankfold as rf
+    >>> rf.check_geometry(rf.SubspaceProjection((6, 5), rank=2)).ok
+    True
+    """
+    x = geometry.validate(geometry.random_point(seed))
+    errors = {
+        **_projection_errors(geometry, x, seed),
+        **_fibre_errors(geometry, x, seed),
+        **_motion_errors(geometry, x, seed),
+    }
+    with_tolerances = {n: (error, _OTHER_TOLERANCES.get(n, _TOLERANCE)) for n, error in errors.items()}
+    return GeometryCheck(geometry, with_tolerances)
+
+
+def _projection_errors(geometry: Geometry, x: Point, seed: int) -> dict[str, float]:
+    rng = np.random.default_rng(seed)
+    z = type(geometry.zero(x))(*(rng.standard_normal(y.shape) for y in geometry.zero(x)))
+    tangent = geometry.to_tangent(x, z)
+    horizontal = geometry.to_horizontal(x, tangent)
+    vertical = lincomb(1.0, tangent, -1.0, horizontal)
+    size = geometry.norm(x, tangent)
+    moved, moves = (norm_of_product(*_velocity(geometry, x, xi)) for xi in (vertical, tangent))
+    drawn = geometry.random_tangent(x, seed)
+    return {
+        "Ψ is idempotent": _gap(geometry, x, geometry.to_tangent(x, tangent), tangent) / size,
+        "Π is idempotent": _gap(geometry, x, geometry.to_horizontal(x, horizontal), horizontal) / size,
+        "Π is orthogonal": abs(geometry.inner(x, horizontal, vertical)) / size**2,
+        "Π removes only what leaves W alone": moved / moves,
+        "a random tangent is horizontal": float(not geometry.is_horizontal(x, drawn, _TOLERANCE)),
+    }
+
+
+def _fibre_errors(geometry: Geometry, x: Point, seed: int) -> dict[str, float]:
+    M = geometry.random_symmetry(seed)
+    xi, eta = geometry.random_tangent(x, seed + 1), geometry.random_tangent(x, seed + 2)
+    x2, xi2, eta2 = geometry.act(x, M), geometry.act(xi, M), geometry.act(eta, M)
+    step, step2 = geometry.retract(x, xi), geometry.retract(x2, xi2)
+    inner, inner2 = geometry.inner(x, xi, eta), geometry.inner(x2, xi2, eta2)
+    horizontal2 = geometry.to_horizontal(x2, xi2)
+    return {
+        "W is the same along the fibre": _relative(geometry, x, x2),
+        "the metric is the same along the fibre": abs(inner - inner2),
+        "the retraction is the same along the fibre": _relative(geometry, step, step2),
+        "horizontal stays horizontal along the fibre": _gap(geometry, x2, horizontal2, xi2),
+    }
+
+
+def _motion_errors(geometry: Geometry, x: Point, seed: int) -> dict[str, float]:
+    xi = geometry.random_tangent(x, seed + 1)
+    y = geometry.validate(geometry.retract(x, xi))
+    moved = geometry.transport(x, xi, y)
+    slope = check_retraction(geometry, x, seed).slope
+    return {
+        "R(0) stays": _relative(geometry, x, geometry.retract(x, geometry.zero(x))),
+        "R(tξ) leaves along ξ": max(0.0, 2 - slope),
+        "transport lands in the tangent space": _gap(geometry, y, geometry.to_tangent(y, moved), moved),
+        "transport lands in the horizontal space": _gap(geometry, y, geometry.to_horizontal(y, moved), moved),
+    }
+
+
+def _relative(geometry: Geometry, x: Point, y: Point) -> float:
+    """Return how far the W of y is from that of x."""
+    (L, R), (L2, R2) = geometry.factors(x), geometry.factors(y)
+    return norm_of_product([L, -1 * L2], [R, R2]) / norm_of_product([L], [R])
+
+
+def _velocity(geometry: Geometry, x: Point, xi: Tangent) -> tuple[list[Array], list[Array]]:
+    (L, R), (dL, dR) = geometry.factors(x), geometry.tangent_factors(x, xi)
+    return [dL, L], [R, dR]
+
+
+def _gap(geometry: Geometry, x: Point, xi: Tangent, eta: Tangent) -> float:
+    return geometry.norm(x, lincomb(1.0, xi, -1.0, eta))
