@@ -35,7 +35,7 @@ def runs(oversampling):
     found = {}
     for seed in range(SEEDS):
         data = rf.data.random_completion((4000, 4000), 5, oversampling, seed)
-        cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+        cost = rf.Completion.from_triples(data)
         start = cost.start(5)
         for g, make in GEOMETRIES.items():
             problem = rf.Problem(cost, make(data.shape, 5))

@@ -89,7 +89,7 @@ def drawn(instance: Instance, seed: int) -> tuple[rf.data.CompletionInstance, rf
         instance.shape, instance.rank, instance.oversampling, seed,
         condition=instance.condition, min_per_line=True,
     )  # fmt: skip
-    cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    cost = rf.Completion.from_triples(data)
     return data, rf.Problem.of(cost, instance.rank)
 
 

@@ -181,7 +181,7 @@ def measure(name: str, seconds: float, folder: Path) -> dict[str, Any]:
     size, rank, oversampling = INSTANCES[name]
     condition = 1e3 if name == "P4" else None
     data = random_completion((size, size), rank, oversampling, seed=0, condition=condition)
-    cost = Completion(data.rows, data.cols, data.values, data.shape)
+    cost = Completion.from_triples(data)
     rng = np.random.default_rng(1)
     L, R, dL, dR = rng.standard_normal((4, size, rank))
     single = cost.astype(np.float32)

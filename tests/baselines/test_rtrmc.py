@@ -71,7 +71,9 @@ def test_it_recovers_the_matrix(order):
     result = solve(problem, RTRMC(order))
     assert result.converged
     assert data.relative_error(*result.x) < 1e-9
-    assert_allclose(result.value, problem.value(result.x), rtol=1e-3)
+    on_the_way = solve(problem, RTRMC(order), iterations=3)  # where the value is more than rounding
+    assert on_the_way.value > 1e-10
+    assert_allclose(on_the_way.value, problem.value(on_the_way.x), rtol=1e-9)
 
 
 def test_columns_with_too_few_entries_do_no_harm():

@@ -22,6 +22,6 @@ def test_it_is_the_completion_of_w_plus_offsets(loss):
 
 
 def test_offsets_must_fit():
-    plain = rf.Completion(DATA.rows, DATA.cols, DATA.values, DATA.shape)
+    plain = rf.Completion.from_triples(DATA)
     with pytest.raises(ValueError, match="one offset for each of 12 rows and 9 columns"):
         GivenOffsets(plain, COLS, ROWS)

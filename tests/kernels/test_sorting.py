@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from rankfold.kernels import sorting
-from rankfold.kernels.sorting import sort
+from rankfold.kernels.sorting import settle_ties, sort
 
 
 @settings(max_examples=50, deadline=None)
@@ -42,3 +42,16 @@ def test_several_rounds_sort_as_one(size, skewed, monkeypatch):
     for one, several in zip(once, sort(keys, positions, np.zeros(keys.size), size, np.uint32), strict=True):
         assert_array_equal(one, several)
     assert_array_equal(once[1], np.argsort(keys, kind="stable"))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 60), st.integers(1, 9), st.integers(1, 5), st.integers(1, 2), st.integers(0, 99))
+def test_ties_are_ordered_by_value_and_nothing_else_moves(count, lines, length, columns, seed):
+    """Against sorting all entries by line, index and data, of which only ties may be in disorder."""
+    rng = np.random.default_rng(seed)
+    keys, indices = np.sort(rng.integers(0, lines * length, count))[None] // [[length], [1]]
+    indices = indices % length
+    data = rng.integers(0, 3, (count, columns)).astype(float)
+    expected = data[np.lexsort((*data.T[::-1], indices, keys))]
+    settle_ties(np.searchsorted(keys, np.arange(lines + 1)).astype(np.uint64), indices, data)
+    assert_array_equal(data, expected)

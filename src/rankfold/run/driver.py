@@ -84,7 +84,7 @@ def minimize(
     rules = _rules(problem, max_iterations, tolerance, stop)
     writer = _writer(checkpoint, method, problem)
     # Products here are tall and thin: a second BLAS thread gains nothing on them, and between calls it spins
-    # on a core that the kernels need (P2 took 1.5 s with two BLAS threads, 1.1 s with one).
+    # on a core that the kernels need (32000², rank 5: 1.5 s with two BLAS threads, 1.1 s with one).
     with threadpool_limits(1, user_api="blas"), display(verbose, type(method).__name__) as show:
         if resume is None:
             run = _Run(method, problem, rules, began, show, writer, callback)

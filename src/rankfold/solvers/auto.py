@@ -20,9 +20,10 @@ from rankfold.solvers.trust_region import TrustRegion, TrustRegionState
 _WINDOW = 20
 _VALUE, _GRADIENT = 0.5, 0.2
 # A spectral start with a misfit so many times that of W = 0 holds mostly sampling noise, scaled up: it is 0.3
-# on P1, but 38 on P4 and 99 at 4000², r = 10, OS = 3, κ = 1e5. There its leading pair alone is better than
-# W = 0 (0.1 to 0.3): the matrix is ill conditioned. Where that pair is noise too (1.2 to 40 with few entries:
-# P3, or 1000² at ρ = 1.8), continuation would start no better than conjugate gradients, which may well do.
+# on P1 (of `rankfold.kernels`), but 38 on P4 and 99 at 4000², r = 10, oversampling 3, condition number 1e5.
+# There its leading pair alone is better than W = 0 (0.1 to 0.3): the matrix is ill conditioned. Where that
+# pair is noise too (1.2 to 40 with few entries: P3, or 1000² at oversampling 1.8), continuation would start
+# no better than conjugate gradients, which may well do.
 _BAD_START = 10.0
 # The records that a state may hold, imported here by name so that checkpoints know them.
 _RECORDS = (ConjugateGradientState, ContinuationState, Proposal, ReweightedState, TrustRegionState)
@@ -69,7 +70,7 @@ class Auto:
     --------
     >>> import rankfold as rf
     >>> data = rf.data.random_completion((300, 300), rank=4, oversampling=6, seed=0, condition=1e4)
-    >>> cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    >>> cost = rf.Completion.from_triples(data)
     >>> problem = rf.Problem(cost, rf.FullRank(cost.shape, rank=4, metric="preconditioned"))
     >>> result = rf.minimize(problem, tolerance=1e-20)
     >>> result.converged, [row.note for row in result.trace if "takes over" in row.note]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
-from rankfold.entries.observed import Side
+from rankfold.entries.sorted_entries import SortedEntries
 from rankfold.estimators.completion.lines import normal_equations, solved
 from rankfold.estimators.completion.offsets import RIDGE, side_counts
 from rankfold.estimators.completion.pattern import Pattern
@@ -79,7 +79,7 @@ def _ridges(weight: float, counts: Floats) -> Floats:
 
 
 def _solve(
-    side: Side, loss: Loss, lead: Floats, B: Floats, ridges: Floats, earlier: Earlier | None
+    side: SortedEntries, loss: Loss, lead: Floats, B: Floats, ridges: Floats, earlier: Earlier | None
 ) -> Floats:
     """Minimise Σ w ℓ(lead + x_i·B_j, y) + ridge ‖x_i‖², and what earlier entries add to it, over each x_i.
 
@@ -103,5 +103,7 @@ def _earlier_entries(pattern: Pattern, B: Floats) -> tuple[Floats, Floats]:
     """Σ B_j B_jᵀ and Σ B_j over the positions of each row."""
     lines = pattern.indptr.size - 1
     bounds = np.array([[0, lines]], dtype=np.uint64)
-    side = Side(pattern.indptr.view(np.uint64), pattern.indices, np.ones((pattern.indices.size, 1)), bounds)
+    side = SortedEntries(
+        pattern.indptr.view(np.uint64), pattern.indices, np.ones((pattern.indices.size, 1)), bounds
+    )
     return normal_equations(side, B, 0, lines)

@@ -15,8 +15,9 @@ from rankfold.costs.completion import Completion
 from rankfold.costs.offsets import GivenOffsets, Offsets
 from rankfold.costs.regularisers import Nuclear
 from rankfold.entries.lanczos import dominant_svd
-from rankfold.entries.observed import Observed, Side
+from rankfold.entries.observed import Observed
 from rankfold.entries.operators import SparseMatrix
+from rankfold.entries.sorted_entries import SortedEntries
 from rankfold.estimators.completion.lines import solve_lines
 from rankfold.estimators.completion.offsets import counts, fit_offsets, no_offsets, predictions, subtracted
 from rankfold.estimators.fitting import Geometries, problem_of
@@ -272,7 +273,9 @@ def sample_lines(completion: Completion, limit: int, seed: int) -> Completion:
     return Completion.from_observed(sample, completion.loss)
 
 
-def _entries_of(side: Side, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _entries_of(
+    side: SortedEntries, chosen: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the entries of some lines: their places in the side, and which of the lines each belongs to."""
     lines, entries = [], []
     for s in range(side.stripes):
