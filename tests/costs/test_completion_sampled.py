@@ -1,5 +1,7 @@
 """Step-sizes from a sample of the rows."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -21,28 +23,17 @@ def test_small_data_are_not_sampled(data):
     assert cost_of(data).sampled_polynomial((L, L), (R, R)) is None
 
 
-@pytest.mark.parametrize(("rows", "every"), [(20, 4), (30, 3), (50, None)])
-def test_a_sample_has_rows_enough(data, rows, every, monkeypatch):
-    monkeypatch.setattr(completion, "SAMPLED_ENTRIES", len(data.values) // 4)
-    monkeypatch.setattr(completion, "SAMPLED_ROWS", rows)
-    cost, curve = cost_of(data), ((data.L, data.L), (data.R, data.R))
-    found = cost.sampled_polynomial(*curve)
-    if every is None:
-        assert found is None
-    else:
-        np.testing.assert_array_equal(found, cost.store.polynomial(*curve, every))
-
-
 @pytest.mark.filterwarnings("ignore:.*no observed entry")
 def test_a_sample_is_the_polynomial_of_its_rows(data, monkeypatch):
-    """The sample is every fourth row."""
+    """The sample is every fourth row of each chunk."""
     monkeypatch.setattr(completion, "SAMPLED_ENTRIES", len(data.values) // 4)
-    monkeypatch.setattr(completion, "SAMPLED_ROWS", 20)
     rng = np.random.default_rng(0)
     L, R, dL, dR = (rng.standard_normal((d, 3)) for d in data.shape * 2)
     cost = cost_of(data)
     found = cost.sampled_polynomial((L, dL), (R, dR))
-    truth = cost_of(data, data.rows % 4 == 0).polynomial((L, dL), (R, dR))
+    bounds = cost.observed.by_row.bounds[0].astype(int)
+    sample = [i for a, b in pairwise(bounds) for i in range(a, b, 4)]
+    truth = cost_of(data, np.isin(data.rows, sample)).polynomial((L, dL), (R, dR))
     np.testing.assert_allclose(found, truth, rtol=1e-12)
 
 
@@ -51,7 +42,6 @@ def test_conjugate_gradients_calibrate_it(data, monkeypatch):
     problem = rf.Problem(cost_of(data), rf.FullRank(data.shape, 3, metric="preconditioned"))
     exact = rf.minimize(problem, rf.ConjugateGradient(), tolerance=1e-18)
     monkeypatch.setattr(completion, "SAMPLED_ENTRIES", len(data.values) // 4)
-    monkeypatch.setattr(completion, "SAMPLED_ROWS", 20)
     sampled = rf.minimize(problem, rf.ConjugateGradient(), tolerance=1e-18)
     assert sampled.converged
     assert sampled.iterations <= 1.5 * exact.iterations

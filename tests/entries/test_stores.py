@@ -97,16 +97,29 @@ def test_large_ranks(build, rank):
     drawn(weighted=st.booleans()),
     st.sampled_from([1, 5, 23]),
     st.sampled_from([(1, 1), (2, 2), (3, 2), (2, 3), (3, 3)]),
-    st.sampled_from([1, 3]),
 )
-def test_polynomial(build, entries, rank, terms, every):
+def test_polynomial(build, entries, rank, terms):
     points = factors(entries.shape, rank, count=3)
     Ls, Rs = points[::2][: terms[0]], points[1::2][: terms[1]]
-    coefficients = build(entries).polynomial(Ls, Rs, every)
+    coefficients = build(entries).polynomial(Ls, Rs)
     assert coefficients.shape == (2 * sum(terms) - 3,)
-    sample, times = entries.take(entries.rows % every == 0), np.linspace(-1, 1, 5)
+    times = np.linspace(-1, 1, 5)
     found = np.polynomial.polynomial.polyval(times, coefficients)
-    close(found, dense.curve_values(sample, Ls, Rs, times) if len(sample.rows) else np.zeros(5))
+    close(found, dense.curve_values(entries, Ls, Rs, times))
+
+
+@every_store
+def test_a_sampled_polynomial(build):
+    """Of rows that are all alike, any sample has the polynomial of all; of others it has one of its own."""
+    L, R, dL, dR = factors((60, 40), 3)
+    entries = draw(4, 60, 40, 1.0)
+    store = build(entries)
+    found = [store.polynomial((L, dL), (R, dR), every) for every in (1, 4, 4)]
+    assert_array_equal(found[1], found[2])
+    assert np.abs(found[0] - found[1]).max() > 1e-6
+    alike = store.with_values(lambda rows, cols, _: np.cos(cols))
+    curve = (np.ones((60, 1)) * L[:1], np.ones((60, 1)) * dL[:1]), (R, dR)
+    close(alike.polynomial(*curve, 4), alike.polynomial(*curve))
 
 
 @every_store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device
@@ -19,32 +19,7 @@ from rankfold.entries.store import EntryStore, Operator
 
 # A step-size from this many entries is right to about 1/√entries: for CG as good as the exact one.
 SAMPLED_ENTRIES = 200_000
-SAMPLED_ROWS = 128  # at least: rows may differ more than entries of a row
 MAX_SAMPLING = 8  # beyond it, laying out the factors costs more than the pass
-
-
-class Triples(Protocol):
-    """Observed entries as three parallel arrays, such as `rankfold.data.Triples`."""
-
-    @property
-    def rows(self) -> NDArray[Any]:
-        """Row of each entry."""
-        ...
-
-    @property
-    def cols(self) -> NDArray[Any]:
-        """Column of each entry."""
-        ...
-
-    @property
-    def values(self) -> NDArray[Any]:
-        """The entries."""
-        ...
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the whole matrix."""
-        ...
 
 
 class Completion(Cost):
@@ -119,8 +94,8 @@ class Completion(Cost):
         return cost
 
     @classmethod
-    def from_triples(cls, triples: Triples, **options: Any) -> Completion:
-        """Take what `rankfold.data.read_triples` reads: `rows`, `cols`, `values` and `shape`.
+    def from_triples(cls, triples: Any, **options: Any) -> Completion:
+        """Take `rows`, `cols`, `values` and `shape` of an object, such as `data.read_triples` reads.
 
         Examples
         --------
@@ -230,7 +205,7 @@ class Completion(Cost):
 
     def sampled_polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64] | None:
         """The polynomial of the entries of some rows, if those are enough to give good step-sizes."""
-        every = min(self.store.size // SAMPLED_ENTRIES, self.shape[0] // SAMPLED_ROWS, MAX_SAMPLING)
+        every = min(self.store.size // SAMPLED_ENTRIES, MAX_SAMPLING)
         return self._polynomial(Ls, Rs, every) if every > 1 else None
 
     def _polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int) -> NDArray[np.float64]:

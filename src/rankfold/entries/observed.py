@@ -148,7 +148,7 @@ class Observed:
         return df_L, df_R
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int = 1) -> NDArray[np.float64]:
-        """Coefficients of t ↦ mean of ((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ - W*)², over every `every`-th row."""
+        """Coefficients of t ↦ mean of ((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ - W*)², over one in `every` rows."""
         arrays = to_numpy(*Ls, *Rs)
         As, Bs = arrays[: len(Ls)], arrays[len(Ls) :]
         rank = As[0].shape[1]

@@ -106,7 +106,8 @@ class EntryStore(Protocol):
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int = 1) -> NDArray[np.float64]:
         """Coefficients of t ↦ mean of ((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ - W*)², for one to three terms of each.
 
-        The mean is over the rows whose numbers are multiples of `every`.
+        With `every` above 1, the mean is over a sample that the store chooses, the same at each call: about
+        one in `every` rows, or parts of rows.
         """
         ...
 

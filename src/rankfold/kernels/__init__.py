@@ -30,16 +30,7 @@ if TYPE_CHECKING:
         sweeps,
     )
 
-__all__ = [
-    "conditional",
-    "formulas",
-    "layout",
-    "least_squares",
-    "polynomial",
-    "pool",
-    "sorting",
-    "sweeps",
-]
+__all__ = ["conditional", "formulas", "layout", "least_squares", "polynomial", "pool", "sorting", "sweeps"]
 
 
 def __getattr__(name: str) -> Any:

@@ -25,8 +25,8 @@ SUMS = 10  # numbers by chunk: coefficients of degree 0 to 8, and the count of e
 def coefficients(rank: int, terms1: int, terms2: int, weighted: bool) -> Any:
     """Kernel for the coefficients of t ↦ Σ ((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ - W*)² on Ω, by chunk of rows.
 
-    Ls and Rs are `terms1` and `terms2` arrays, one to three, `laid_out`. Only rows are taken whose numbers
-    are multiples of `stride`; the last column of `sums` counts their entries.
+    Ls and Rs are `terms1` and `terms2` arrays, one to three, `laid_out`. Of each chunk only every `stride`-th
+    row is taken, other rows in each stripe; the last column of `sums` counts the entries.
     """
     degree = terms1 + terms2 - 2
     ahead, m = ahead_by(terms2 * rank), numbers(weighted)
@@ -43,8 +43,7 @@ def coefficients(rank: int, terms1: int, terms2: int, weighted: bool) -> Any:
                 break
             first = stripe * lines
             c0 = c1 = c2 = c3 = c4 = c5 = c6 = c7 = c8 = entries = 0.0
-            start = (bounds[stripe, c] + stride - ONE) // stride * stride
-            for i in range(start, bounds[stripe, c + ONE], stride):
+            for i in range(bounds[stripe, c], bounds[stripe, c + ONE], stride):
                 entries += indptr[first + i + ONE] - indptr[first + i]
                 a0 = load(Ls[0], step1 * i, rank)
                 a1 = load(Ls[1], step1 * i + shift1, rank) if terms1 > 1 else zero(a0)
