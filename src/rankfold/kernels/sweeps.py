@@ -14,9 +14,10 @@ the first adds to the rows that those before it have written.
 
 The loops over stripes, chunks, rows and entries stand in each kernel again, as they do in `least_squares` and
 `polynomial`. numba would let them stand once, around functions `begin`, `entry` and `end` of each pass, whose
-state is a tuple of rows. Measured so at ranks 5, 10 and 50 (3·10⁵ entries, least time of 450, one thread),
-`value` took 6%, 3% and 2% longer, `evaluation` 2%, 1% and -1%, `derivative` 0%, -3% and -2%; and each pass
-fell into five functions with the same dozen arguments, which read worse than loops.
+state is a tuple of rows. Measured so at ranks 5, 10, 20 and 50 (2 to 3·10⁵ entries, one thread, least time
+of 450 on a busy machine), `value` took 6, 3, 3 and 2% longer, `evaluation` 3, 1, 3 and -1%, `derivative` 1,
+-3, -1 and -2%; with two threads the machine was too busy to tell, and `slopes`, `product` and `polynomial`
+were not tried. And each pass fell into five functions with the same dozen arguments, hard to read.
 """
 
 from __future__ import annotations
