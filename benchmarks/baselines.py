@@ -81,7 +81,7 @@ def main() -> None:
     counts: dict[str, list[tuple[float, float]]] = {name: [] for name in options.only}
     for seed in range(options.seeds):
         data = rf.data.random_completion(SHAPE, RANK, oversampling=8, seed=seed)
-        cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+        cost = rf.Completion.from_triples(data)
         U, s, V = cost.start(RANK)
         start = U, s * cost.observed.size / (SHAPE[0] * SHAPE[1]), V
         for name in options.only:

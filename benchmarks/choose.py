@@ -36,7 +36,7 @@ def runs(instance):
     found = {}
     for seed in range(SEEDS):
         data = instance.draw(seed)
-        cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+        cost = rf.Completion.from_triples(data)
         start = cost.start(5)
         for g, make in GEOMETRIES.items():
             problem = rf.Problem(cost, make(data.shape, 5))

@@ -53,7 +53,7 @@ def main() -> None:
     for seed in range(seeds):
         rank, noise = 1 + (7 * seed) % 15, NOISES[seed % 3]
         data = rf.data.random_completion((400, 300), rank, 4, seed, noise=noise, min_per_line=1)
-        cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+        cost = rf.Completion.from_triples(data)
         path, times = measured(cost, rank)
         found += path.chosen == rank
         ratios.append(times[0] / times[1:])

@@ -24,7 +24,7 @@ import rankfold as rf
 ours = now()
 data = rf.data.random_completion((300, 200), 5, 6, seed=0)
 def fit():
-    cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    cost = rf.Completion.from_triples(data)
     rf.minimize(rf.Problem.of(cost, rank=5), tolerance=1e-20)
 started = now()
 fit()

@@ -76,7 +76,7 @@ ROWS = HARD | EASY
 
 def drawn(instance: Instance, seed: int) -> tuple[rf.data.CompletionInstance, rf.Problem]:
     data = instance.draw(seed, min_per_line=True)
-    cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    cost = rf.Completion.from_triples(data)
     return data, rf.Problem.of(cost, instance.rank)
 
 

@@ -180,7 +180,7 @@ def two_at_once(route: Callable[[], Any]) -> Callable[[], Any]:
 def measure(name: str, seconds: float, folder: Path) -> dict[str, Any]:
     (size, _), rank = INSTANCES[name].shape, INSTANCES[name].rank
     data = INSTANCES[name].draw(seed=0)
-    cost = Completion(data.rows, data.cols, data.values, data.shape)
+    cost = Completion.from_triples(data)
     rng = np.random.default_rng(1)
     L, R, dL, dR = rng.standard_normal((4, size, rank))
     single = cost.astype(np.float32)

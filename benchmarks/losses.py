@@ -27,7 +27,7 @@ def one_hot(repeats: int = 40) -> None:
     eyes = [sparse.eye_array(d, format="csr") for d in data.shape]
     pairs = np.stack([data.rows, data.cols], axis=1)
     costs = {
-        "Completion": rf.Completion(data.rows, data.cols, data.values, data.shape),
+        "Completion": rf.Completion.from_triples(data),
         "Pairs": rf.Pairs(*eyes, data.values, pairs=pairs),
     }
     rng = np.random.default_rng(0)

@@ -39,7 +39,7 @@ def span(numbers):
 
 def main():
     data = [P1.draw(seed) for seed in SEEDS]
-    costs = [rf.Completion(d.rows, d.cols, d.values, d.shape) for d in data]
+    costs = [rf.Completion.from_triples(d) for d in data]
     table = Table(
         "geometry", "GD iterations", "backtracks", "TR outer", "TR inner", "last log10 ‖grad‖, seed 0"
     )

@@ -39,7 +39,7 @@ def succeeds(
     geometry, solver = METHODS[name]
     shape = (size, size)
     data = rf.data.random_completion(shape, rank, sampling, seed, condition=condition, min_per_line=True)
-    cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    cost = rf.Completion.from_triples(data)
     problem = rf.Problem(cost, geometry(shape, rank))
     # At condition number κ the smallest pair's part of the value is about κ⁻²: go well below it.
     tolerance = max(1e-16 / condition**2, 1e-26)

@@ -24,7 +24,7 @@ RANK = 10
 
 
 def completion(data):
-    return rf.Completion(data.rows, data.cols, data.values, data.shape)
+    return rf.Completion.from_triples(data)
 
 
 def seconds(task, repeats):

@@ -64,7 +64,7 @@ def interleaved(tasks, repeats):
 
 
 def ours(data, rank):
-    cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    cost = rf.Completion.from_triples(data)
     problem = rf.Problem.of(cost, rank)
     return lambda: rf.minimize(problem, tolerance=TOLERANCE), problem
 

@@ -59,7 +59,7 @@ class Problem:
         --------
         >>> import rankfold as rf
         >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
-        >>> cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+        >>> cost = rf.Completion.from_triples(data)
         >>> rf.minimize(rf.Problem.of(cost, rank=2)).converged
         True
         """

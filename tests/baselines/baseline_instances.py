@@ -10,7 +10,7 @@ def instance(shape=(120, 100), rank=3, oversampling=4, seed=0, **options):
 
 
 def completion(data, **options):
-    return rf.Completion(data.rows, data.cols, data.values, data.shape, **options)
+    return rf.Completion.from_triples(data, **options)
 
 
 def dense(data):

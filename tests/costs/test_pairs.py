@@ -114,5 +114,5 @@ def test_errors():
     cost = rf.Pairs(X, Z[:3], y)
     with pytest.raises(ValueError, match="no linear terms"):
         cost.linear_terms(X, Z)
-    with pytest.raises(ValueError, match=r"R must have shape \(2, r\); got \(3, 1\)"):
+    with pytest.raises(ValueError, match=r"R must have shape \(2, r\) .* got .*\(3, 1\)"):
         cost.evaluate(np.ones((2, 1)), np.ones((3, 1)))

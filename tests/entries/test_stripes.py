@@ -6,20 +6,21 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import rankfold as rf
 from rankfold.baselines import LMaFit
-from rankfold.entries import observed
+from rankfold.entries import sorted_entries
+from rankfold.kernels import pool
 from rankfold.selection.identifiability import identifiability
 
 DATA = rf.data.random_completion((60, 90), rank=3, oversampling=8, seed=0)
 
 
 def build(**options):
-    return rf.Completion(DATA.rows, DATA.cols, DATA.values, DATA.shape, **options)
+    return rf.Completion.from_triples(DATA, **options)
 
 
 @pytest.fixture
 def striped(monkeypatch):
     """Build costs in stripes of at least 11 lines."""
-    monkeypatch.setattr(observed, "STRIPES", ((11, 2), (50, 1)))
+    monkeypatch.setattr(sorted_entries, "STRIPES", ((11, 2), (50, 1)))
     return build
 
 
@@ -39,7 +40,7 @@ def test_entries_are_sorted_by_stripe(striped):
 
 
 def test_there_are_no_more_stripes_than_pay(monkeypatch):
-    monkeypatch.setattr(observed, "STRIPES", ((10, 4), (100, 2)))
+    monkeypatch.setattr(sorted_entries, "STRIPES", ((10, 4), (100, 2)))
     for entries, lines, length, stripes in (
         (39, 10, 1000, 1),  # lines would be left with less than four entries, or two
         (80, 10, 1000, 4),  # wide stripes, with two entries of each line
@@ -47,39 +48,28 @@ def test_there_are_no_more_stripes_than_pay(monkeypatch):
         (400, 10, 35, 3),  # narrow ones
         (400, 10, 9, 1),
     ):
-        assert observed._stripes(entries, lines, length) == stripes
+        assert sorted_entries.stripes_that_pay(entries, lines, length) == stripes
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_every_kernel_adds_up_the_stripes(striped, weighted):
-    rng = np.random.default_rng(0)
-    weights = rng.uniform(1, 2, len(DATA)) if weighted else None
-    L, R, dL, dR = (rng.standard_normal((d, 3)) for d in DATA.shape * 2)
-    cost = striped(weights=weights)
-    plain = rf.Completion.from_observed(cost.observed.plain)
-    assert plain.observed.by_row.stripes == plain.observed.by_column.stripes == 1
-    for one, two in zip(cost.evaluate(L, R), plain.evaluate(L, R), strict=True):
-        assert_allclose(one, two, rtol=1e-12)
-    products = cost.gradient_products(L, R)(dR, dL), plain.gradient_products(L, R)(dR, dL)
-    for one, two in zip(*products, strict=True):
-        assert_allclose(one, two, rtol=1e-12, atol=1e-14)
-    assert_allclose(cost.value(L, R), plain.value(L, R), rtol=1e-13)
-    for one, two in zip(cost.derivative(L, R, dL, dR), plain.derivative(L, R, dL, dR), strict=True):
-        assert_allclose(one, two, rtol=1e-11, atol=1e-13)
-    curve = (L, dL), (R, dR)
-    assert_allclose(cost.polynomial(*curve), plain.polynomial(*curve), rtol=1e-12)
-    assert_allclose(cost.start(3)[1], plain.start(3)[1], rtol=1e-10)
+def test_plain_has_none(striped):
+    weights = np.random.default_rng(0).uniform(1, 2, len(DATA))
+    plain = striped(weights=weights).observed.plain
+    sides = (plain.by_row, DATA.rows, DATA.cols), (plain.by_column, DATA.cols, DATA.rows)
+    for side, lines, others in sides:
+        order = np.lexsort((others, lines))
+        assert side.stripes == 1
+        assert_array_equal(side.indices, others[order])
+        assert_array_equal(side.data, np.stack([DATA.values, weights], axis=1)[order])
+    assert plain.plain is plain
 
 
 @pytest.mark.parametrize("looks", [0, 60_000], ids=["impatient", "patient"])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_same_bits_for_any_number_of_threads(striped, threads, looks, monkeypatch):
     """Also if threads leave, rather than wait for each other at the end of a stripe."""
-    from rankfold.kernels import pool
-
     monkeypatch.setattr(pool, "SERIAL_WORK", 0)
-    monkeypatch.setattr(pool, "MIN_LOOKS", looks)
-    monkeypatch.setattr(pool, "LOOKS", 0.0)
+    monkeypatch.setattr(pool, "MIN_PATIENCE", looks)
+    monkeypatch.setattr(pool, "PATIENCE_PER_WORK", 0.0)
     L, R = (np.random.default_rng(1).standard_normal((d, 3)) for d in DATA.shape)
     cost = striped()
     truth = cost.evaluate(L, R)

@@ -10,7 +10,7 @@ from rankfold.run.stopping import StopKind
 
 def completion():
     data = rf.data.random_completion((30, 20), rank=2, oversampling=5, seed=0)
-    return rf.Completion(data.rows, data.cols, data.values, data.shape)
+    return rf.Completion.from_triples(data)
 
 
 @pytest.mark.parametrize(

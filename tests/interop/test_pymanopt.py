@@ -15,7 +15,7 @@ from rankfold.interop.pymanopt import LowRank, TangentVector, as_problem
 @pytest.fixture(scope="module")
 def completion():
     data = rf.data.random_completion((300, 200), rank=3, oversampling=6, seed=0)
-    return rf.Completion(data.rows, data.cols, data.values, data.shape)
+    return rf.Completion.from_triples(data)
 
 
 @pytest.mark.parametrize("optimizer", [ConjugateGradient, TrustRegions])

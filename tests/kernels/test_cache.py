@@ -1,22 +1,18 @@
 """A second process finds every kernel on disk, unless something that it calls has changed."""
 
-import importlib.util
 import os
-import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import rankfold as rf
 from rankfold.kernels import compiling, sweeps
-
-FOLDER = Path(compiling.__file__).parent
-IMPORTED = re.compile(r"^from rankfold\.kernels(?: import (\w+)|\.(\w+) import)", re.MULTILINE)
 
 SCRIPT = """
 import numpy as np
 from rankfold.costs import Completion
-from rankfold.kernels import sorting, sweeps
+from rankfold.kernels import polynomial, sorting, sweeps
 
 rng = np.random.default_rng(0)
 where = rng.choice(400, 200, replace=False)
@@ -25,6 +21,12 @@ L, R = rng.standard_normal((2, 20, 2))
 cost.value(L, R)
 kernels = sweeps.value(2, 0, False), sorting._count, sorting._split, sorting._sort_buckets
 print(*(sum(kernel.stats.cache_misses.values()) for kernel in kernels))
+"""
+
+NO_CACHE = """
+import numpy as np
+import rankfold as rf
+print(rf.__file__, rf.Completion([0], [0], [1.0], (1, 1)).value(np.zeros((1, 1)), np.zeros((1, 1))))
 """
 
 
@@ -41,35 +43,33 @@ def test_kernels_are_cached_between_processes(tmp_path):
     assert second == ["0"] * 4
 
 
-def sources_of(folder):
-    """SOURCES, as a module of that folder computes it."""
-    spec = importlib.util.spec_from_file_location("compiling_in_a_copy", folder / "compiling.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.SOURCES
-
-
-def called_by_kernels():
-    """The files of the package whose functions are compiled into a kernel of another file."""
-    for path in FOLDER.glob("*.py"):
-        text = path.read_text()
-        if "import compiled\n" in text:
-            for several, one in re.findall(
-                r"^from rankfold\.kernels(?: import (\w+)|\.(\w+) import)", text, re.M
-            ):
-                yield f"{several or one}.py"
-
-
-def test_the_name_on_disk_changes_with_what_kernels_call(tmp_path):
+def test_the_name_on_disk_changes_with_any_file_of_the_folder(tmp_path):
     kernel = sweeps.value(3, 0, False)
     assert compiling.SOURCES in kernel._cache._cache_file._index_path
-    folder = shutil.copytree(FOLDER, tmp_path / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
-    seen = {sources_of(folder)}
-    assert seen == {compiling.SOURCES}
-    helpers = set(called_by_kernels()) - {"compiling.py", "pool.py"}
-    assert helpers >= {"chunks.py", "formulas.py", "registers.py"}
-    for count, name in enumerate(sorted(helpers), start=2):
-        with (folder / name).open("a") as file:
-            file.write("# changed\n")
-        seen.add(sources_of(folder))
-        assert len(seen) == count, name
+    folder = tmp_path / "kernels"
+    shutil.copytree(Path(compiling.__file__).parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    assert compiling.fingerprint(folder) == compiling.SOURCES
+    found = {compiling.SOURCES}
+    for path in sorted(folder.glob("*.py")):
+        path.write_bytes(path.read_bytes() + b"# changed\n")
+        found.add(compiling.fingerprint(folder))
+    (folder / "layout.py").rename(folder / "renamed.py")
+    found.add(compiling.fingerprint(folder))
+    assert len(found) == len(list(folder.glob("*.py"))) + 2
+
+
+def test_without_a_place_for_the_cache_kernels_are_compiled_all_the_same(tmp_path):
+    """As in a read-only installation without a home: files stand where folders would have to be made."""
+    package = tmp_path / "rankfold"
+    shutil.copytree(Path(rf.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "kernels" / "__pycache__").write_text("")
+    (tmp_path / "home").write_text("")
+    nowhere = {name: str(tmp_path / "home") for name in ("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA")}
+    environment = {**os.environ, **nowhere, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    done = subprocess.run(
+        [sys.executable, "-c", NO_CACHE], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(package / "__init__.py"), "1.0"]
+    assert done.stderr.count("set NUMBA_CACHE_DIR to a folder that can be written to") == 1

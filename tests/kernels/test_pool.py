@@ -1,10 +1,35 @@
 """How many threads kernels use, and that each part of the work is done once."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
 from rankfold.kernels import pool
+
+SCRIPT = """
+import threading
+import numpy as np
+from rankfold.costs import Completion
+
+rng = np.random.default_rng(0)
+where = rng.choice(400 * 400, 40000, replace=False)
+cost = Completion(where // 400, where % 400, rng.standard_normal(40000), (400, 400))
+L, R = rng.standard_normal((2, 400, 5))
+expected = cost.value(L, R)
+most, wrong = [0], []
+
+def work():
+    for _ in range(50):
+        wrong.extend([1] if cost.value(L, R) != expected else [])
+        most.append(sum(thread.name.startswith("rankfold") for thread in threading.enumerate()))
+
+callers = [threading.Thread(target=work) for _ in range(8)]
+for caller in callers: caller.start()
+for caller in callers: caller.join()
+print(max(most), len(wrong))
+"""
 
 
 @pytest.mark.parametrize(
@@ -38,7 +63,7 @@ def test_threads_are_otherwise_as_many_as_processors(monkeypatch):
 def test_as_many_threads_work_as_there_are_chunks_if_there_is_enough_to_do(monkeypatch, chunks, work, calls):
     monkeypatch.setenv("RANKFOLD_NUM_THREADS", "4")
     submitted = []
-    monkeypatch.setattr(pool, "_pool", lambda: Recorder(submitted))
+    monkeypatch.setattr(pool, "_pool", lambda helpers: Recorder(submitted))
     done = []
     pool.run(lambda progress, name: done.append(name), chunks, work, ("first",), ("second",))
     assert done == ["first", "second"]
@@ -76,3 +101,15 @@ def test_an_error_in_a_kernel_reaches_the_caller():
 
     with pytest.raises(ZeroDivisionError):
         pool.run(kernel, 1, 1.0, ())
+
+
+def test_callers_share_the_threads_of_the_setting(monkeypatch):
+    monkeypatch.setenv("RANKFOLD_NUM_THREADS", "3")
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["2", "0"], done.stderr
+
+
+def test_a_higher_setting_gets_more_threads(monkeypatch):
+    monkeypatch.setattr(pool, "_executor", None)
+    monkeypatch.setattr(pool, "_size", 0)
+    assert [pool._pool(helpers)._max_workers for helpers in (1, 3, 2)] == [1, 3, 3]

@@ -88,9 +88,14 @@ def test_the_first_tie_is_that_of_the_first_row_with_one(bounds):
         assert found == tie
 
 
-def test_tied_entries_are_ordered_by_value_then_weight():
-    indptr = np.array([0, 4, 6], np.uint64)
-    indices = np.array([1, 1, 1, 5, 5, 5], np.uint32)
-    data = np.array([[3.0, 1.0], [2.0, 9.0], [2.0, 8.0], [1.0, 1.0], [0.0, 7.0], [-1.0, 9.0]])
-    settle_ties(indptr, indices, data)
-    assert data.tolist() == [[2.0, 8.0], [2.0, 9.0], [3.0, 1.0], [1.0, 1.0], [-1.0, 9.0], [0.0, 7.0]]
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 60), st.integers(1, 9), st.integers(1, 5), st.integers(1, 2), st.integers(0, 99))
+def test_ties_are_ordered_by_value_and_nothing_else_moves(count, lines, length, columns, seed):
+    """Against sorting all entries by line, index and data, of which only ties may be in disorder."""
+    rng = np.random.default_rng(seed)
+    keys, indices = np.sort(rng.integers(0, lines * length, count))[None] // [[length], [1]]
+    indices = indices % length
+    data = rng.integers(0, 3, (count, columns)).astype(float)
+    expected = data[np.lexsort((*data.T[::-1], indices, keys))]
+    settle_ties(np.searchsorted(keys, np.arange(lines + 1)).astype(np.uint64), indices, data)
+    assert_array_equal(data, expected)

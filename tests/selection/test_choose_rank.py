@@ -10,7 +10,7 @@ from rankfold.selection.rank import _largest_rank, hold_out, losses_of
 
 def cost_of(rank, seed, noise, shape=(250, 200), oversampling=4.0):
     data = rf.data.random_completion(shape, rank, oversampling, seed, noise=noise, min_per_line=True)
-    return rf.Completion(data.rows, data.cols, data.values, data.shape)
+    return rf.Completion.from_triples(data)
 
 
 @pytest.mark.parametrize(("rank", "noise"), [(1, 1e-3), (2, 1e-1), (4, 1e-2), (7, 1e-1), (10, 1e-3)])

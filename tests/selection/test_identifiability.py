@@ -17,7 +17,7 @@ def jacobian_null(rows, cols, L, R):
 
 def test_a_well_sampled_fit_is_unique():
     data = rf.data.random_completion((80, 70), 3, 4.0, 0, min_per_line=True)
-    cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    cost = rf.Completion.from_triples(data)
     told = identifiability(cost, data.L, data.R)
     assert told.unique
     assert "determine" in str(told)
@@ -26,7 +26,7 @@ def test_a_well_sampled_fit_is_unique():
 @pytest.mark.parametrize("seed", range(4))
 def test_counts_free_directions_about_as_a_dense_jacobian_does(seed):
     data = rf.data.random_completion((40, 30), 2, 1.1, seed, min_per_line=1)
-    cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    cost = rf.Completion.from_triples(data)
     told = identifiability(cost, data.L, data.R, seed)
     exact = jacobian_null(data.rows, data.cols, data.L, data.R)
     assert told.unique == (exact == 0)
@@ -35,7 +35,7 @@ def test_counts_free_directions_about_as_a_dense_jacobian_does(seed):
 
 def test_too_few_entries_say_so():
     data = rf.data.random_completion((40, 30), 2, 0.8, 0, min_per_line=1)
-    cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    cost = rf.Completion.from_triples(data)
     told = identifiability(cost, data.L, data.R)
     assert not told.unique
     assert "cannot determine" in str(told)

@@ -12,7 +12,7 @@ from rankfold.solvers.trust_region import TrustRegionState
 
 def problem_of(shape, rank, oversampling, seed=0, **options):
     data = rf.data.random_completion(shape, rank, oversampling, seed, min_per_line=True, **options)
-    cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    cost = rf.Completion.from_triples(data)
     return data, rf.Problem(cost, rf.FullRank(cost.shape, rank, metric="preconditioned"))
 
 

@@ -14,7 +14,7 @@ from rankfold.solvers.growth import collapsed, dominant_pairs, grown, truncated
 
 def completion(shape=(120, 100), rank=3, oversampling=6.0, seed=0, **options):
     data = rf.data.random_completion(shape, rank, oversampling, seed, min_per_line=True, **options)
-    return data, rf.Completion(data.rows, data.cols, data.values, data.shape)
+    return data, rf.Completion.from_triples(data)
 
 
 def preconditioned(cost, rank):

@@ -24,7 +24,7 @@ def instance():
 
 
 def completion(data, **options):
-    return rf.Completion(data.rows, data.cols, data.values, data.shape, **options)
+    return rf.Completion.from_triples(data, **options)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

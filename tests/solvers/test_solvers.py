@@ -21,7 +21,7 @@ def data():
 
 
 def problem_of(data, geometry=None, **options):
-    cost = rf.Completion(data.rows, data.cols, data.values, data.shape, **options)
+    cost = rf.Completion.from_triples(data, **options)
     return rf.Problem(cost, geometry or rf.FullRank(data.shape, 3, metric="preconditioned"))
 
 

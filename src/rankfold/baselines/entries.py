@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.costs import Completion
-from rankfold.entries.observed import Observed, Side
-from rankfold.entries.operators import SparseMatrix, slopes
+from rankfold import kernels
+from rankfold.costs import Completion, Loss
+from rankfold.entries.observed import Observed
+from rankfold.entries.operators import SparseMatrix
+from rankfold.entries.sorted_entries import SortedEntries
 from rankfold.problem import Problem
 
 Floats = NDArray[np.float64]
+_SQUARE = Loss.named("square")
 
 
 def require_geometry(name: str, problem: Problem, kind: Any) -> None:
@@ -31,11 +34,9 @@ def observed_entries(name: str, problem: Problem, weights: bool = False) -> Obse
     return cost.observed.plain.astype(np.float64)
 
 
-def run_lines(kernel: Any, side: Side, width: int, *arguments: Any) -> None:
+def run_lines(kernel: Any, side: SortedEntries, width: int, *arguments: Any) -> None:
     """Run a kernel over the entries of the lines of `side`, `width` multiply-adds each."""
-    from rankfold.kernels.pool import run
-
-    run(kernel, side.chunks[1], side.indices.size * width, (*side.stripe(0), *arguments))
+    kernels.pool.run(kernel, side.chunks[1], side.indices.size * width, (*side.stripe(0), *arguments))
 
 
 def residual(observed: Observed, L: Floats, R: Floats) -> SparseMatrix:
@@ -49,7 +50,5 @@ def residual(observed: Observed, L: Floats, R: Floats) -> SparseMatrix:
     >>> residual(observed, np.ones((2, 1)), np.ones((2, 1))).values[0].tolist()
     [0.0, -4.0]
     """
-    from rankfold.kernels import formulas
-
-    L, R = np.ascontiguousarray(L, np.float64), np.ascontiguousarray(R, np.float64)
-    return slopes(observed, L, R, formulas.SQUARE, 0.0, 0.5)  # the slope of the square is twice the residual
+    L, R = np.asarray(L, np.float64), np.asarray(R, np.float64)
+    return observed.slopes(L, R, _SQUARE, 0.5)  # the slope of the square is twice the residual

@@ -70,7 +70,7 @@ class LMaFit:
     >>> import rankfold as rf
     >>> from rankfold.baselines import LMaFit
     >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
-    >>> cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    >>> cost = rf.Completion.from_triples(data)
     >>> rf.minimize(rf.Problem(cost, rf.FullRank(cost.shape, rank=2)), LMaFit()).converged
     True
     """

@@ -12,10 +12,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from rankfold import kernels
 from rankfold.baselines.entries import Floats, observed_entries, require_geometry, run_lines
 from rankfold.entries.lanczos import dominant_svd
-from rankfold.entries.observed import Observed, Side
+from rankfold.entries.observed import Observed
 from rankfold.entries.operators import SparseMatrix
+from rankfold.entries.sorted_entries import SortedEntries
 from rankfold.geometry.base import Point
 from rankfold.geometry.polar import Polar, PolarFactors
 from rankfold.linalg import gram, polar
@@ -47,7 +49,7 @@ class OptSpace:
     >>> import rankfold as rf
     >>> from rankfold.baselines import OptSpace, spectral_start
     >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
-    >>> cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    >>> cost = rf.Completion.from_triples(data)
     >>> problem = rf.Problem(cost, rf.Polar(cost.shape, rank=2))
     >>> rf.minimize(problem, OptSpace(), x0=spectral_start(problem)).converged
     True
@@ -94,7 +96,7 @@ def spectral_start(problem: Problem, seed: int = 0) -> Point:
     --------
     >>> import rankfold as rf
     >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
-    >>> cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    >>> cost = rf.Completion.from_triples(data)
     >>> spectral_start(rf.Problem(cost, rf.Polar(cost.shape, rank=2))).B.shape
     (2, 2)
     """
@@ -106,13 +108,13 @@ def spectral_start(problem: Problem, seed: int = 0) -> Point:
     return problem.geometry.from_svd(U, s * (d1 * d2 / observed.size), V)
 
 
-def _trimmed(side: Side, other: Side) -> Floats:
+def _trimmed(side: SortedEntries, other: SortedEntries) -> Floats:
     """Return the values of `side`, those in crowded lines of either side set to zero."""
     keep = ~(_crowded(side)[side.keys] | _crowded(other)[side.indices])
     return np.where(keep, side.data[:, 0], 0.0)
 
 
-def _crowded(side: Side) -> NDArray[np.bool_]:
+def _crowded(side: SortedEntries) -> NDArray[np.bool_]:
     return np.asarray(side.counts > _CROWDED * side.counts.mean())
 
 
@@ -122,12 +124,10 @@ def _best_middle(observed: Observed, U: Floats, V: Floats) -> PolarFactors:
     vec(B) solves Σ (u uᵀ ⊗ v vᵀ) vec(B) = Σ y u ⊗ v over Ω. Row by row the sums over v are r×r matrices, so
     that the r²×r² one is a product of two tall matrices.
     """
-    from rankfold.kernels import least_squares
-
     d1, r = U.shape
     V = np.ascontiguousarray(V)
     Q, q = np.empty((d1 * r, r)), np.empty((d1, r))
-    kernel = least_squares.normal_equations(r, weighted=False)
+    kernel = kernels.least_squares.normal_equations(r, weighted=False)
     run_lines(kernel, observed.by_row, r * r, V, 0.0, Q, q)
     pairs = (U[:, :, None] * U[:, None, :]).reshape(d1, r * r)
     normal = gram(pairs, Q.reshape(d1, r * r)).reshape(r, r, r, r).transpose(0, 2, 1, 3).reshape(r * r, r * r)

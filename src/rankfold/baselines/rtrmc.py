@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
+from rankfold import kernels
 from rankfold.baselines.entries import Floats, observed_entries, require_geometry, run_lines
 from rankfold.entries.observed import Observed
 from rankfold.geometry.subspace import SubspaceFactors, SubspaceProjection
@@ -83,9 +84,7 @@ class Reduced:
 
     def eliminate(self, U: Floats) -> Eliminated:
         """Solve the least-squares problem of each column, then evaluate along the rows."""
-        from rankfold.kernels import least_squares
-        from rankfold.kernels.pool import run
-
+        least_squares, run = kernels.least_squares, kernels.pool.run
         self.counts.gradients += 1
         observed, r, weighted = self.observed, U.shape[1], self.observed.weighted
         columns, d2 = observed.by_column, observed.shape[1]
@@ -105,9 +104,7 @@ class Reduced:
 
     def hessian(self, at: Eliminated, H: Floats) -> Floats:
         """Differentiate the gradient along H, Y following U."""
-        from rankfold.kernels import least_squares
-        from rankfold.kernels.pool import run
-
+        least_squares, run = kernels.least_squares, kernels.pool.run
         self.counts.hessians += 1
         U, Y, observed, r = at.U, at.Y, self.observed, at.U.shape[1]
         kernel, H = least_squares.derivative(r, observed.weighted), np.ascontiguousarray(H)
@@ -208,7 +205,7 @@ class RTRMC:
     >>> import rankfold as rf
     >>> from rankfold.baselines import RTRMC
     >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
-    >>> cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    >>> cost = rf.Completion.from_triples(data)
     >>> problem = rf.Problem(cost, rf.SubspaceProjection(cost.shape, rank=2))
     >>> rf.minimize(problem, RTRMC()).converged
     True

@@ -26,7 +26,7 @@ _ACCURACY = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
-class ShiftedMatrix:
+class LowRankPlusSparse:
     """The matrix U diag(s) Vᵀ − t P_Ω(W − W*), low rank plus sparse, known by its products."""
 
     x: SVDFactors
@@ -88,7 +88,7 @@ class SVP:
     >>> import rankfold as rf
     >>> from rankfold.baselines import SVP
     >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
-    >>> cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    >>> cost = rf.Completion.from_triples(data)
     >>> rf.minimize(rf.Problem(cost, rf.Embedded(cost.shape, rank=2)), SVP()).converged
     True
     """
@@ -125,7 +125,7 @@ def _projected(observed: Observed, state: SVPState, t: float, density: float) ->
     # P_Ω of a tangent error E has the norm √density ‖E‖, and t P_Ω(E) projects to about t · density · E.
     length = t * sqrt(density * observed.size * state.value)
     tolerance = max(_ACCURACY * length / float(state.x.s[0]), 1e-15)
-    A = ShiftedMatrix(state.x, t, SparseMatrix(observed, state.sparse))
+    A = LowRankPlusSparse(state.x, t, SparseMatrix(observed, state.sparse))
     return SVDFactors(*dominant_svd(A, len(state.x.s), first=state.x.V, tolerance=tolerance))
 
 

@@ -56,7 +56,7 @@ def _median(runs: list[Timing]) -> Timing:
 
 def _ours(name: str, solver: Any) -> Callable[[CompletionInstance, int], Timing]:
     def run(data: CompletionInstance, rank: int) -> Timing:
-        problem = Problem.of(Completion(data.rows, data.cols, data.values, data.shape), rank)
+        problem = Problem.of(Completion.from_triples(data), rank)
         began = perf_counter()
         result = minimize(problem, solver, tolerance=TOLERANCE, max_iterations=LIMIT)
         seconds = perf_counter() - began

@@ -1,40 +1,37 @@
-"""Factors in and out of the kernels: any array library on the CPU, without a copy where possible."""
+"""The shapes of factors: said once, for all costs that take them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
-
-def to_numpy(*arrays: Any) -> list[NDArray[Any]]:
-    """Return the same numbers as contiguous NumPy arrays of one real floating dtype, float32 or float64."""
-    views = [_view(array) for array in arrays]
-    dtype = np.result_type(*views)
-    if dtype not in (np.float32, np.float64):
-        dtype = np.result_type(dtype, np.float64)
-    if dtype != np.float64 and dtype != np.float32:
-        raise TypeError(
-            f"factors must be real, float32 or float64; got {', '.join(str(v.dtype) for v in views)}"
-        )
-    return [np.ascontiguousarray(view, dtype=dtype) for view in views]
+from rankfold.entries.arrays import to_numpy
 
 
-def _view(array: Any) -> NDArray[Any]:
-    if array_api_compat.is_torch_array(array):
-        if array.device.type != "cpu":
-            raise TypeError(
-                f"these kernels run on the CPU; got a tensor on {array.device}: call .cpu() first"
+def check_factors(shape: tuple[int, int], Ls: Sequence[Any], Rs: Sequence[Any]) -> None:
+    """Raise ValueError unless all L and R are factors, of one rank, of matrices of this shape."""
+    shapes = [np.shape(factor) for factor in (*Ls, *Rs)]
+    rank = shapes[0][-1] if len(shapes[0]) == 2 else 0
+    for k, found in enumerate(shapes):
+        name, size = ("L", shape[0]) if k < len(Ls) else ("R", shape[1])
+        if found != (size, rank) or rank < 1:
+            raise ValueError(
+                f"{name} must have shape ({size}, r) with one r >= 1 for all factors of a "
+                f"{shape[0]}x{shape[1]} matrix; got {', '.join(str(tuple(each)) for each in shapes)}"
             )
-        array = array.detach()
-    return np.asarray(array)
 
 
-def like(example: Any, *results: NDArray[Any]) -> list[Any]:
-    """Results as arrays of the library of `example`."""
-    if isinstance(example, np.ndarray):
-        return list(results)
-    xp = array_api_compat.array_namespace(example)
-    return [xp.asarray(result) for result in results]
+def checked_factors(shape: tuple[int, int], Ls: Sequence[Any], Rs: Sequence[Any]) -> list[NDArray[Any]]:
+    """Return all L, then all R, as NumPy arrays of one floating type, checked against the shape of W.
+
+    Examples
+    --------
+    >>> L, R = checked_factors((2, 3), [[[1], [2]]], [[[1.0], [2.0], [3.0]]])
+    >>> L.dtype, R.shape
+    (dtype('float64'), (3, 1))
+    """
+    check_factors(shape, Ls, Rs)
+    return to_numpy(*Ls, *Rs)

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rankfold.costs.arrays import like, to_numpy
+from rankfold.costs.arrays import checked_factors
 from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.start import downhill_start
+from rankfold.entries.arrays import like
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +105,7 @@ class Mapped(Cost):
     def _map(
         self, Ls: Sequence[Array], Rs: Sequence[Array]
     ) -> tuple[list[NDArray[Any]], list[NDArray[Any]], Any]:
-        arrays = to_numpy(*Ls, *Rs)
-        for k, array in enumerate(arrays):
-            name, size = ("L", self.shape[0]) if k < len(Ls) else ("R", self.shape[1])
-            if array.ndim != 2 or array.shape[0] != size:
-                raise ValueError(f"{name} must have shape ({size}, r); got {array.shape}")
+        arrays = checked_factors(self.shape, Ls, Rs)
         As = [self.X.times(L) for L in arrays[: len(Ls)]]
         Bs = [self.Z.times(R) for R in arrays[len(Ls) :]]
         return As, Bs, arrays[0].dtype

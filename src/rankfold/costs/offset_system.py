@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from rankfold.entries.observed import Observed, Side
+from rankfold.entries.observed import Observed
 from rankfold.entries.operators import Indicator, SparseMatrix
+from rankfold.entries.sorted_entries import SortedEntries
 
 Floats = NDArray[np.float64]
 Product = Callable[[Floats], Floats]
@@ -103,7 +104,7 @@ class OffsetSystem:
     def _schur_times(self, x: Floats) -> Floats:
         return self.small_free * (self._K_times(x) - self._F_transposed_times(self._F_times(x) / self.D))
 
-    def _factorise(self, side: Side) -> None:
+    def _factorise(self, side: SortedEntries) -> None:
         """K − FᵀD⁻¹F as a dense matrix, NᵀD⁻¹N summed up over blocks of the large side."""
         schur = np.diag(self.K[:, 0])
         for lines, N in _blocks(side, len(self.K) - 1):
@@ -170,7 +171,7 @@ def _data_sums(observed: Observed) -> Floats:
     return np.concatenate([by_row, by_col, [by_row.sum()]])
 
 
-def _blocks(side: Side, length: int) -> Iterator[tuple[slice, Any]]:
+def _blocks(side: SortedEntries, length: int) -> Iterator[tuple[slice, Any]]:
     """Cut the lines of a plain side into blocks: which lines, and their weights as a sparse matrix."""
     indptr = side.indptr.astype(np.int64)
     cuts = np.searchsorted(indptr, np.arange(0, indptr[-1] + BLOCK_ENTRIES, BLOCK_ENTRIES))

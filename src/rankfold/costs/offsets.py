@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankfold.costs.arrays import like
+from rankfold.costs.arrays import checked_factors
 from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.completion import Completion
 from rankfold.costs.offset_system import OffsetSystem
+from rankfold.entries.arrays import like
 from rankfold.remembered import remembered
 
 Floats = NDArray[np.float64]
@@ -74,26 +75,26 @@ class WithOffsets(Cost):
 
     def offsets(self, L: Array, R: Array) -> Offsets:
         """Return the best offsets for W = L Rᵀ."""
-        A, B = self.completion._factors((L,), (R,))
+        A, B = checked_factors(self.shape, (L,), (R,))
         beta = self._system.offsets(A, B)
         return Offsets(float(beta[-1]), *np.split(beta[:-1], [self.shape[0]]))
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ: as the offsets are optimal, theirs vanish."""
-        A, B = self.completion._factors((L,), (R,))
+        A, B = checked_factors(self.shape, (L,), (R,))
         beta = self._system.offsets(A, B)
         value, f_L, f_R = self.completion.evaluate(*self._with(A, B, beta))
         return Evaluation(value + self._system.penalty(beta), *without_offsets(L, f_L, f_R))
 
     def value(self, L: Array, R: Array) -> float:
         """Value alone."""
-        A, B = self.completion._factors((L,), (R,))
+        A, B = checked_factors(self.shape, (L,), (R,))
         beta = self._system.offsets(A, B)
         return self.completion.value(*self._with(A, B, beta)) + self._system.penalty(beta)
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
         """Change of `f_L` and `f_R` along (dL, dR), the change of the offsets included."""
-        A, dA, B, dB = self.completion._factors((L, dL), (R, dR))
+        A, dA, B, dB = checked_factors(self.shape, (L, dL), (R, dR))
         beta = self._system.offsets(A, B)
         change = -self._system.solve(self._system.sums(dA, B) + self._system.sums(A, dB))
         here, moving = self._with(A, B, beta), self._with(dA, dB, change, constant=0.0)
@@ -106,7 +107,7 @@ class WithOffsets(Cost):
         With the offsets held, it is that of completion. Letting them follow lowers it by aᵀH⁻¹a / |Ω|, a(t)
         being the sums by row, by column and in all of the change of W on Ω, and H the offsets' system.
         """
-        factors = self.completion._factors(Ls, Rs)
+        factors = checked_factors(self.shape, Ls, Rs)
         As, Bs = factors[: len(Ls)], factors[len(Ls) :]
         system, beta = self._system, self._system.offsets(As[0], Bs[0])
         zero = np.zeros_like(beta)
@@ -196,18 +197,18 @@ class GivenOffsets(Cost):
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ."""
-        A, B = self.completion._factors((L,), (R,))
+        A, B = checked_factors(self.shape, (L,), (R,))
         value, f_L, f_R = self.completion.evaluate(*with_offsets(A, B, self.rows, self.cols))
         return Evaluation(value, *without_offsets(L, f_L, f_R))
 
     def value(self, L: Array, R: Array) -> float:
         """Value alone."""
-        A, B = self.completion._factors((L,), (R,))
+        A, B = checked_factors(self.shape, (L,), (R,))
         return self.completion.value(*with_offsets(A, B, self.rows, self.cols))
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
         """Change of `f_L` and `f_R` along (dL, dR)."""
-        A, dA, B, dB = self.completion._factors((L, dL), (R, dR))
+        A, dA, B, dB = checked_factors(self.shape, (L, dL), (R, dR))
         here = with_offsets(A, B, self.rows, self.cols)
         moving = with_offsets(dA, dB, np.zeros_like(self.rows), np.zeros_like(self.cols), 0.0)
         df_L, df_R = without_offsets(L, *self.completion.derivative(*here, *moving))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import isfinite
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankfold.costs.base import ANY_SHAPE, Array, Combination, Cost, Evaluation
 from rankfold.costs.completion import Completion
-from rankfold.entries.observed import Observed, Side
+from rankfold.entries.observed import Observed
 from rankfold.linalg import gram, pair_sums, svd_of_product, trace
 
 
@@ -120,8 +119,8 @@ class Nuclear(Cost):
         >>> round(Nuclear.by_counts(0.1, cost).value(*W), 12)
         0.5
         """
-        counts = (np.maximum(side.counts, 1) for side in (cost.observed.by_row, cost.observed.by_column))
-        return Nuclear(2 * weight / cost.observed.size, *counts)
+        counts = (np.maximum(numbers, 1) for numbers in cost.store.counts)
+        return Nuclear(2 * weight / cost.store.size, *counts)
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ."""
@@ -188,23 +187,14 @@ class Unobserved(Combination):
 
 def _zeros_like(cost: Completion) -> Completion:
     """Completion of zeros at the distinct positions of a cost."""
-    side = cost.observed.by_row
-    if _repeats(side):
-        where = np.unique(np.stack([side.keys, side.indices], axis=1), axis=0)
+    observed, rows = cost.observed, cost.observed.by_row
+    if observed.first_repeated >= 0:
+        where = np.unique(np.stack([rows.keys, rows.indices], axis=1), axis=0)
         observed = Observed.from_triples(where[:, 0], where[:, 1], np.zeros(len(where)), cost.shape)
     else:
-        sides = (
-            replace(side, data=np.zeros((side.indices.size, 1), cost.observed.dtype))
-            for side in (cost.observed.by_row, cost.observed.by_column)
-        )
-        observed = Observed(cost.shape, *sides)
+        zeros = np.zeros((observed.size, 1), observed.dtype)
+        observed = observed.with_data(zeros, zeros)
     return Completion.from_observed(observed)
-
-
-def _repeats(side: Side) -> bool:
-    """Whether a position comes twice; repeats are neighbours, for entries are sorted."""
-    keys = side.keys
-    return bool(np.any((keys[1:] == keys[:-1]) & (side.indices[1:] == side.indices[:-1])))
 
 
 def _roots(name: str, weights: ArrayLike) -> NDArray[np.float64]:

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.entries.operators import Operator
+from rankfold.entries.store import Operator
 
 Floats = NDArray[Any]
 # Residuals of this part of σ_1 make singular values right to about its square. The zero-filled data are much
 # further than this from the matrix sought: conjugate gradients take as many iterations from here as from the
-# exact SVD (36, 94 to 96, 38 and 45 on P1, P3, P2 and P5, at 1e-4 as at 1e-2).
+# exact SVD (36, 94 to 96, 38 and 45 on P1, P3, P2 and P5 of `rankfold.kernels`, at 1e-4 as at 1e-2).
 TOLERANCE = 1e-2
 MAX_STEPS = 40
 # A block that keeps this part of its square through projection is orthogonal enough for TOLERANCE.

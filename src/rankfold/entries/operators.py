@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.entries.observed import Observed, Side, sweep
+from rankfold import kernels
+from rankfold.entries.arrays import like, to_numpy
+from rankfold.entries.sorted_entries import SortedEntries, sweep
+from rankfold.entries.store import Array
+
+if TYPE_CHECKING:
+    from rankfold.entries.observed import Observed
 
 Floats = NDArray[Any]
-
-
-class Operator(Protocol):
-    """A matrix known by its products with tall blocks."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
-        ...
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of its entries."""
-        ...
-
-    def __matmul__(self, X: Floats) -> Floats: ...
-
-    def transposed_times(self, X: Floats) -> Floats:
-        """Aᵀ X."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,29 +39,13 @@ class SparseMatrix:
         """Type of its entries."""
         return self.values[0].dtype
 
-    def __matmul__(self, X: Floats) -> Floats:
+    def __matmul__(self, X: Array) -> Array:
         """S X."""
         return _product(self.observed.by_row, self.values[0], X)
 
-    def transposed_times(self, X: Floats) -> Floats:
+    def transposed_times(self, X: Array) -> Array:
         """Sᵀ X."""
         return _product(self.observed.by_column, self.values[1], X)
-
-
-def slopes(
-    observed: Observed, L: Floats, R: Floats, loss: Any, parameter: float, scale: float
-) -> SparseMatrix:
-    """Return `scale` times the (weighted) first derivatives of the loss at L Rᵀ, on Ω."""
-    from rankfold.kernels import sweeps
-
-    kernel = sweeps.slopes(L.shape[1], loss, observed.weighted)
-    by_row, by_column = np.empty(observed.size, L.dtype), np.empty(observed.size, L.dtype)
-    passes = (
-        (observed.by_row, (L, R, parameter, scale, by_row)),
-        (observed.by_column, (R, L, parameter, scale, by_column)),
-    )
-    sweep(kernel, 2 * observed.size * L.shape[1], *passes)
-    return SparseMatrix(observed, (by_row, by_column))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,22 +54,20 @@ class Indicator:
 
     observed: Observed
 
-    def __matmul__(self, X: Floats) -> Floats:
+    def __matmul__(self, X: Array) -> Array:
         """S X."""
         return _product(self.observed.by_row, None, X)
 
-    def transposed_times(self, X: Floats) -> Floats:
+    def transposed_times(self, X: Array) -> Array:
         """Sᵀ X."""
         return _product(self.observed.by_column, None, X)
 
 
-def _product(side: Side, values: Floats | None, X: Floats) -> Floats:
-    from rankfold.kernels import sweeps
-
-    dtype = np.float64 if values is None else values.dtype
-    X = np.ascontiguousarray(X, dtype=dtype)
-    Y = np.empty((side.lines, X.shape[1]), dtype)
-    kernel = sweeps.product(X.shape[1], valued=values is not None)
+def _product(side: SortedEntries, values: Floats | None, X: Array) -> Array:
+    dtype = np.dtype(np.float64) if values is None else values.dtype
+    (block,) = (array.astype(dtype, copy=False) for array in to_numpy(X))
+    product = np.empty((side.lines, block.shape[1]), dtype)
+    kernel = kernels.sweeps.product(block.shape[1], valued=values is not None)
     side = side if values is None else replace(side, data=values[:, None])
-    sweep(kernel, X.size * side.indices.size / len(X), (side, (X, Y)))
-    return Y
+    sweep(kernel, block.shape[1] * side.indices.size, (side, (block, product)))
+    return like(X, product)[0]

@@ -208,7 +208,7 @@ class Figure:
 
 def _cost(side: int, seed: int) -> Completion:
     data = random_completion((side, side), RANK, OVERSAMPLING, seed)
-    return Completion(data.rows, data.cols, data.values, data.shape)
+    return Completion.from_triples(data)
 
 
 def _race(

@@ -150,7 +150,7 @@ def as_problem(problem: Problem) -> Any:
     >>> import pymanopt, rankfold as rf
     >>> from rankfold.interop.pymanopt import as_problem
     >>> data = rf.data.random_completion((40, 30), rank=2, oversampling=5, seed=0)
-    >>> problem = rf.Problem.of(rf.Completion(data.rows, data.cols, data.values, data.shape), rank=2)
+    >>> problem = rf.Problem.of(rf.Completion.from_triples(data), rank=2)
     >>> optimizer = pymanopt.optimizers.TrustRegions(verbosity=0)
     >>> optimizer.run(as_problem(problem), initial_point=problem.start()).cost < 1e-10
     True

@@ -1,7 +1,7 @@
 """How threads share out chunks of work: by numbers that they all may change, each in one step.
 
-`progress` is (chunks taken, chunks done, looks at that by threads that waited, how many looks are too many,
-whether a thread has left because of that); see `rankfold.kernels.pool`.
+Those numbers are the `progress` of a pass: chunks taken, chunks done, how often waiting threads have looked
+at that, how often is too often, and whether a thread has left because of it. See `rankfold.kernels.pool`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,22 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, register_jitable
+from numpy.typing import NDArray
 
 I64 = ir.IntType(64)
-TAKEN, DONE, LOOKS, PATIENCE, LEFT = range(5)
+TAKEN, DONE, LOOKS, PATIENCE, LEFT = range(5)  # places in `progress`
+
+
+def new_progress(patience: int) -> NDArray[np.int64]:
+    """Progress of a pass that has not begun, whose threads may look so often while they wait."""
+    progress = np.zeros(5, np.int64)
+    progress[PATIENCE] = patience
+    return progress
+
+
+def is_left_undone(progress: NDArray[np.int64]) -> bool:
+    """Whether a thread has left before all chunks were taken."""
+    return bool(progress[LEFT])
 
 
 def _place(context: Any, builder: Any, signature: Any, args: Any, k: int) -> Any:
@@ -72,11 +85,14 @@ def finish(progress: Any) -> None:
 
 @register_jitable
 def next_chunk(progress: Any, bounds: Any) -> Any:
-    """Return (stripe, chunk) to work on, once all stripes before are done; a stripe too many at the end.
+    """Return (stripe, chunk) to work on, once all stripes before are done.
+
+    Where nothing is left to do, the stripe returned is the number of stripes.
 
     Stripes add to the same lines, so each waits for those before it: in the kernel, for the others are at
-    their last chunks by then, and waking a thread would take longer than these. Long waits mean that threads
-    are more than processors, and who is waited for has none: then this one makes room, and leaves.
+    their last chunks by then, and waking a thread would take longer than these. Long waits mean that there
+    are more threads than processors, and that the thread waited for has none: then this one makes room for
+    it, and leaves.
     """
     stripes, chunks = bounds.shape[0], bounds.shape[1] - 1
     looks = 0

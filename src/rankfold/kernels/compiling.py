@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -9,13 +11,35 @@ from typing import Any
 
 from numba import njit
 
-_HELPERS = "chunks.py", "formulas.py", "registers.py", "sweeps.py"
+
+def fingerprint(folder: Path) -> str:
+    """Return eight digits that change with the name or the text of any Python file of a folder."""
+    sources = (path.name.encode() + b"\0" + path.read_bytes() for path in sorted(folder.glob("*.py")))
+    return f"{zlib.crc32(b''.join(sources)):08x}"
+
+
 # numba's cache looks at the file that a kernel stands in, not at those of what it calls: so the name on disk
-# is made to change with these.
-SOURCES = f"{zlib.crc32(b''.join(Path(__file__).with_name(name).read_bytes() for name in _HELPERS)):08x}"
+# is made to change with all files of this folder.
+SOURCES = fingerprint(Path(__file__).parent)
 
 
 def compiled(kernel: Callable[..., Any], cache: bool = True) -> Any:
-    """Return the kernel as machine code that runs without the GIL."""
+    """Return the kernel as machine code that runs without the GIL, kept on disk if that is possible."""
     kernel.__qualname__ += f"-{SOURCES}"
-    return njit(kernel, nogil=True, error_model="numpy", cache=cache)
+    try:
+        return njit(kernel, nogil=True, error_model="numpy", cache=cache)
+    except RuntimeError:  # neither the folder of the package nor the user's one for caches can be written to
+        if not cache:
+            raise
+        _warn_once()
+        return njit(kernel, nogil=True, error_model="numpy")
+
+
+@functools.cache
+def _warn_once() -> None:
+    warnings.warn(
+        "compiled kernels cannot be kept on disk, so that every process compiles them anew: "
+        "set NUMBA_CACHE_DIR to a folder that can be written to",
+        UserWarning,
+        stacklevel=3,
+    )

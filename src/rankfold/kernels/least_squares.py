@@ -3,7 +3,7 @@
 A line is a row of W (side `by_row`) or a column (side `by_column`). `A` holds the factor whose rows belong to
 the lines, `B` the other one: the entry p of line i is A_i · B_j with j = indices[p]. `shift` is RTRMC's λ²:
 the weight that entries outside Ω carry, and that those inside therefore lack. Kernels take chunks of lines
-from `progress` (see `rankfold.kernels.pool`).
+from `progress` (see `rankfold.kernels.pool`); why each has its loops for itself is said in `sweeps`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 
 from rankfold.kernels.chunks import take_next
 from rankfold.kernels.compiling import compiled
+from rankfold.kernels.layout import ONE, numbers
 from rankfold.kernels.registers import axpy, load, multiply_add, prefetch, store, total, zero
-from rankfold.kernels.sweeps import ONE, numbers
 
 AHEAD = np.uint64(12)  # entries between asking for a row and using it
 # A pivot below this part of its diagonal entry is rounding: the line does not determine that unknown.

@@ -16,18 +16,18 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
+from rankfold.kernels.chunks import is_left_undone, new_progress
 
-MAX_HELPERS = 256
 # Waking a helper costs about 40 µs: the time of this many multiply-adds over gathered rows.
 SERIAL_WORK = 60_000
 
-# How long threads may wait for each other (`chunks.next_chunk`): a tenth of the time that the work takes, and
-# a millisecond at least, in looks of about 15 ns.
-LOOKS, MIN_LOOKS = 0.1 * 0.2 / 15, 60_000
+# How long threads may wait for each other (`chunks.next_chunk`), in looks of about 15 ns: a tenth of the time
+# that the work takes, at 0.2 ns a multiply-add, and a millisecond at least.
+PATIENCE_PER_WORK, MIN_PATIENCE = 0.1 * 0.2 / 15, 60_000
 
 _lock = threading.Lock()
 _executor: ThreadPoolExecutor | None = None
+_size = 0  # threads that the executor may have
 
 
 def threads() -> int:
@@ -50,18 +50,21 @@ def threads() -> int:
     return os.cpu_count() or 1
 
 
-def _pool() -> ThreadPoolExecutor:
-    global _executor
+def _pool(helpers: int) -> ThreadPoolExecutor:
+    """Return the executor of this process, with a thread for each helper: callers share them."""
+    global _executor, _size
     with _lock:
-        if _executor is None:
-            _executor = ThreadPoolExecutor(MAX_HELPERS, thread_name_prefix="rankfold")
+        if _executor is None or _size < helpers:
+            if _executor is not None:
+                _executor.shutdown(wait=False)
+            _executor, _size = ThreadPoolExecutor(helpers, thread_name_prefix="rankfold"), helpers
         return _executor
 
 
 def _forget() -> None:
     """In a forked child the threads are gone and the locks may be held: start afresh."""
-    global _lock, _executor
-    _lock, _executor = threading.Lock(), None
+    global _lock, _executor, _size
+    _lock, _executor, _size = threading.Lock(), None, 0
 
 
 if hasattr(os, "register_at_fork"):
@@ -73,19 +76,21 @@ def run(kernel: Callable[..., None], chunks: int, work: float, *passes: tuple[An
 
     `chunks` is what each stripe of a pass has at most, `work` what all have together in multiply-adds.
     """
-    patience = max(MIN_LOOKS, int(work * LOOKS))
-    counted = [(np.array([0, 0, 0, patience, 0], np.int64), *arguments) for arguments in passes]
+    patience = max(MIN_PATIENCE, int(work * PATIENCE_PER_WORK))
+    counted = [(new_progress(patience), *arguments) for arguments in passes]
     helpers = min(threads(), chunks) - 1 if work > SERIAL_WORK else 0
     futures: list[Future[None]] = []
     try:
-        with contextlib.suppress(RuntimeError):  # no new threads while the interpreter exits: work alone
-            futures.extend(_pool().submit(_work, kernel, counted) for _ in range(helpers))
+        # Work alone while the interpreter exits, when there are no new threads, and when another thread has
+        # just asked for a larger pool.
+        with contextlib.suppress(RuntimeError):
+            futures.extend(_pool(helpers).submit(_work, kernel, counted) for _ in range(helpers))
         _work(kernel, counted)
     finally:
         for future in futures:
             if not future.cancel():
                 future.result()
-    if any(progress[-1] for progress, *_ in counted):
+    if any(is_left_undone(progress) for progress, *_ in counted):
         _work(kernel, counted)  # what is left undone by those who made room for others
 
 

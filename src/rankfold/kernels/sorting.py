@@ -142,6 +142,12 @@ def first_tie(bounds: UInts, indptr: UInts, indices: UInts) -> int:
 
 def settle_ties(indptr: UInts, indices: UInts, data: NDArray[Any]) -> None:
     """Order the data of repeated entries by value, in place: their order in the input must not matter."""
-    keys = np.repeat(np.arange(indptr.size - 1), (indptr[1:] - indptr[:-1]).view(np.int64))
-    order = np.lexsort((*data.T[::-1], indices, keys))
-    data[:] = data[order]
+    repeats = np.append(False, indices[1:] == indices[:-1])  # whether an entry equals the one before it
+    starts = indptr[1:-1]
+    repeats[starts[starts < indices.size].view(np.int64)] = False  # of another line
+    tied = repeats.copy()
+    tied[:-1] |= repeats[1:]
+    where = np.flatnonzero(tied)
+    runs = np.cumsum(~repeats[where])
+    order = np.lexsort((*data[where].T[::-1], runs))
+    data[where] = data[where[order]]

@@ -161,7 +161,7 @@ def choose_rank(
     --------
     >>> import rankfold as rf
     >>> data = rf.data.random_completion((200, 150), rank=3, oversampling=6, seed=0, noise=0.01)
-    >>> path = rf.choose_rank(rf.Completion(data.rows, data.cols, data.values, data.shape))
+    >>> path = rf.choose_rank(rf.Completion.from_triples(data))
     >>> path.chosen
     3
     """

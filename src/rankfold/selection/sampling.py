@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.costs.completion import Completion
-from rankfold.entries.observed import Observed, Side
+from rankfold.entries.observed import Observed
+from rankfold.entries.sorted_entries import SortedEntries
 
 MIN_LINES = 100  # rows (or columns) of a sample, if there are as many
 
@@ -41,7 +42,9 @@ def sample_lines(completion: Completion, limit: int, seed: int) -> Completion:
     return Completion.from_observed(sample, completion.loss)
 
 
-def _entries_of(side: Side, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _entries_of(
+    side: SortedEntries, chosen: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the entries of some lines: which of the lines each belongs to, and its place in the side."""
     lines, entries = [], []
     for s in range(side.stripes):

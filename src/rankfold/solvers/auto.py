@@ -67,7 +67,7 @@ class Auto:
     --------
     >>> import rankfold as rf
     >>> data = rf.data.random_completion((300, 300), rank=4, oversampling=6, seed=0, condition=1e4)
-    >>> cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    >>> cost = rf.Completion.from_triples(data)
     >>> problem = rf.Problem(cost, rf.FullRank(cost.shape, rank=4, metric="preconditioned"))
     >>> result = rf.minimize(problem, tolerance=1e-20)
     >>> result.converged, [row.note for row in result.trace if "takes over" in row.note]

@@ -56,7 +56,7 @@ class RankContinuation:
     --------
     >>> import rankfold as rf
     >>> data = rf.data.random_completion((200, 200), rank=3, oversampling=6, seed=0, condition=1e4)
-    >>> cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    >>> cost = rf.Completion.from_triples(data)
     >>> problem = rf.Problem(cost, rf.FullRank(cost.shape, rank=3, metric="preconditioned"))
     >>> result = rf.minimize(problem, rf.RankContinuation(), tolerance=1e-20)
     >>> result.converged

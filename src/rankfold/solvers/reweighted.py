@@ -85,7 +85,7 @@ class ReweightedContinuation:
     --------
     >>> import rankfold as rf
     >>> data = rf.data.random_completion((150, 150), 2, 2.0, seed=0, condition=10, min_per_line=True)
-    >>> cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
+    >>> cost = rf.Completion.from_triples(data)
     >>> problem = rf.Problem(cost, rf.FullRank(cost.shape, rank=2, metric="preconditioned"))
     >>> rf.minimize(problem, rf.ReweightedContinuation(), tolerance=1e-16, max_iterations=2000).converged
     True

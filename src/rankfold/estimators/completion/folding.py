@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
-from rankfold.entries.observed import Side
+from rankfold.entries.sorted_entries import SortedEntries
 from rankfold.estimators.completion.lines import normal_equations, solved
 from rankfold.estimators.completion.offsets import RIDGE, side_counts
 from rankfold.estimators.completion.pattern import Pattern
@@ -89,7 +89,12 @@ def _remembered(earlier: Earlier, offsets: Floats, B: Floats, ridges: Floats) ->
 
 
 def _solve(
-    side: Side, loss: Loss, given: Floats, B: Floats, ridges: Floats, remembered: NormalEquations | None
+    side: SortedEntries,
+    loss: Loss,
+    given: Floats,
+    B: Floats,
+    ridges: Floats,
+    remembered: NormalEquations | None,
 ) -> Floats:
     """Minimise Σ w ℓ(given + x_i·B_j, y) + ridge ‖x_i‖², and what is remembered, over each x_i.
 
@@ -113,5 +118,7 @@ def _over_positions(pattern: Pattern, B: Floats) -> tuple[Floats, Floats]:
     """Σ B_j B_jᵀ and Σ B_j over the positions of each row."""
     lines = pattern.indptr.size - 1
     bounds = np.array([[0, lines]], dtype=np.uint64)
-    side = Side(pattern.indptr.view(np.uint64), pattern.indices, np.ones((pattern.indices.size, 1)), bounds)
+    side = SortedEntries(
+        pattern.indptr.view(np.uint64), pattern.indices, np.ones((pattern.indices.size, 1)), bounds
+    )
     return normal_equations(side, B, 0, lines)

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.entries.observed import Side
+from rankfold import kernels
+from rankfold.entries.sorted_entries import SortedEntries
 
 Floats = NDArray[Any]
 BLOCK = 1 << 15  # lines whose normal equations are held at a time
 _CHUNKS = 16  # that threads share out, of each block
 
 
-def solve_lines(side: Side, B: Floats, ridges: Floats) -> Floats:
+def solve_lines(side: SortedEntries, B: Floats, ridges: Floats) -> Floats:
     """Return the x_i that minimise Σ w (x_i·B_j − y)² + ridge_i ‖x_i‖² over the entries of each line i.
 
     Examples
@@ -33,32 +34,28 @@ def solve_lines(side: Side, B: Floats, ridges: Floats) -> Floats:
     return out
 
 
-def normal_equations(side: Side, B: Floats, first: int, last: int) -> tuple[Floats, Floats]:
+def normal_equations(side: SortedEntries, B: Floats, first: int, last: int) -> tuple[Floats, Floats]:
     """Return Σ w B_j B_jᵀ and Σ w y B_j over the entries of each line from `first` to `last`."""
-    from rankfold.kernels import least_squares
-    from rankfold.kernels.pool import run
-
     d, r = last - first, B.shape[1]
-    kernel = least_squares.normal_equations(r, side.data.shape[1] == 2)
+    kernel = kernels.least_squares.normal_equations(r, side.data.shape[1] == 2)
     total: list[Floats] = []
     for s in range(side.stripes):
         indptr = side.indptr[s * side.lines + first : s * side.lines + last + 1]
         parts = [np.empty((d * r, r), B.dtype), np.empty((d, r), B.dtype)]
         work = int(indptr[-1] - indptr[0]) * r**2
-        run(kernel, _CHUNKS, work, (_bounds(d), indptr, side.indices, side.data.reshape(-1), B, 0.0, *parts))
+        kernels.pool.run(
+            kernel, _CHUNKS, work, (_bounds(d), indptr, side.indices, side.data.reshape(-1), B, 0.0, *parts)
+        )
         total = [a + b for a, b in zip(total, parts, strict=True)] if total else parts
     return total[0].reshape(d, r, r), total[1]
 
 
 def solved(Q: Floats, q: Floats, ridges: Floats) -> Floats:
     """Return the solutions of (Q_i + ridge_i I) x = q_i; both are overwritten."""
-    from rankfold.kernels import least_squares
-    from rankfold.kernels.pool import run
-
     d, r = q.shape
     Q[:, np.arange(r), np.arange(r)] += ridges[:, None]
-    run(least_squares.factorise, _CHUNKS, d * r**3, (_bounds(d), Q, 0.0))
-    run(least_squares.substitute, _CHUNKS, d * r**2, (_bounds(d), Q, q))
+    kernels.pool.run(kernels.least_squares.factorise, _CHUNKS, d * r**3, (_bounds(d), Q, 0.0))
+    kernels.pool.run(kernels.least_squares.substitute, _CHUNKS, d * r**2, (_bounds(d), Q, q))
     return q
 
 

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from rankfold.costs.completion import Completion
 from rankfold.costs.offsets import Offsets, with_offsets
-from rankfold.entries.observed import Side
+from rankfold.entries.sorted_entries import SortedEntries
 
 Floats = NDArray[np.float64]
 
@@ -61,7 +61,7 @@ def counts(cost: Completion) -> tuple[Floats, Floats]:
     return side_counts(cost.observed.by_row), side_counts(cost.observed.by_column)
 
 
-def side_counts(side: Side) -> Floats:
+def side_counts(side: SortedEntries) -> Floats:
     """Return the number of entries of each line of a side, or their weight."""
     if side.data.shape[1] == 1:
         return side.counts.astype(np.float64)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.entries.observed import Side
+from rankfold.entries.sorted_entries import SortedEntries
 from rankfold.estimators.completion.axes import Axis
 
 
@@ -19,7 +19,7 @@ class Pattern(NamedTuple):
     indices: NDArray[np.unsignedinteger[Any]]
 
     @classmethod
-    def of(cls, side: Side) -> Pattern:
+    def of(cls, side: SortedEntries) -> Pattern:
         """Return the positions of a side; shared with it, unless it is in stripes.
 
         Examples

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankfold import kernels
 from rankfold.estimators.rank_errors import RankErrors, choose_rank
 from rankfold.run.display import progress
 from rankfold.run.stopping import Iterations, Stop, StopKind
@@ -42,11 +43,10 @@ class FactorModel:
 
     def filled(self, Z: Floats, known: Known, covariance: Floats | None = None) -> Floats:
         """Return Z with its holes filled by what is expected there given the rest of the row."""
-        from rankfold.kernels.conditional import fill
-
         X = np.where(known, Z - self.mean, 0.0)
         precision = self._precision()
-        fill(X, known, self.L, self.psi, precision, np.empty((0, 0)) if covariance is None else covariance)
+        added = np.empty((0, 0)) if covariance is None else covariance
+        kernels.conditional.fill(X, known, self.L, self.psi, precision, added)
         return np.asarray(X + self.mean)
 
     def improved(self, Z: Floats, known: Known, rank: int) -> tuple[FactorModel, Floats]:

@@ -1,0 +1,41 @@
+"""How factors lie in memory for the kernels, and how far ahead kernels ask for their rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+ONE = np.uint64(1)
+
+
+def ahead_by(length: int) -> np.uint64:
+    """Entries between asking for a row and using it: 12 to 32 measure alike, 20 best with 10⁸ entries."""
+    return np.uint64(min(20, max(2, 1024 // length)))
+
+
+def numbers(weighted: bool) -> np.uint64:
+    """Numbers that come with an entry: its value, and its weight."""
+    return np.uint64(2 if weighted else 1)
+
+
+# Up to this rank, rows of several arrays that are wanted together lie side by side in one: a gathered row of
+# few numbers is paid by the cache line. Beyond, the copies would cost more than they save.
+SIDE_BY_SIDE = 16
+
+
+def laid_out(*arrays: Any) -> tuple[Any, ...]:
+    """Arrays of one shape as kernels want them: three, of which the last may be repeated."""
+    if arrays[0].shape[1] <= SIDE_BY_SIDE:
+        arrays = (np.stack(arrays, axis=1),)
+    return (*arrays, arrays[-1], arrays[-1])[:3]
+
+
+def places(rank: int, terms: int) -> tuple[np.uint64, np.uint64, int]:
+    """(step, shift, width): row i of array k is row step i + shift k of member k of `laid_out`.
+
+    `width` numbers are fetched at once.
+    """
+    if rank <= SIDE_BY_SIDE:
+        return np.uint64(terms), ONE, terms * rank
+    return ONE, np.uint64(0), rank

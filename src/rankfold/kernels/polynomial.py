@@ -1,0 +1,104 @@
+"""The square loss along a curve of factors, as a polynomial: a pass over the rows, as in `sweeps`.
+
+Its products and coefficients are written out, one by one, because rows live in registers: numba has no local
+arrays of such values, tuples of them cannot be indexed by a loop variable, and terms that a curve lacks must
+not cost anything. So each is a name, and the `if`s on `terms1`, `terms2` and `degree`, which are constants of
+a compiled kernel, leave those out that are zero.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from rankfold.kernels.chunks import finish, next_chunk
+from rankfold.kernels.compiling import compiled
+from rankfold.kernels.layout import ONE, SIDE_BY_SIDE, ahead_by, numbers, places
+from rankfold.kernels.registers import load, multiply_add, prefetch, total, zero
+
+SUMS = 10  # numbers by chunk: coefficients of degree 0 to 8, and the count of entries
+
+
+@functools.cache
+def coefficients(rank: int, terms1: int, terms2: int, weighted: bool) -> Any:
+    """Kernel for the coefficients of t ↦ Σ ((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ - W*)² on Ω, by chunk of rows.
+
+    Ls and Rs are `terms1` and `terms2` arrays, one to three, `laid_out`. Of each chunk only every `stride`-th
+    row is taken, other rows in each stripe; the last column of `sums` counts the entries.
+    """
+    degree = terms1 + terms2 - 2
+    ahead, m = ahead_by(terms2 * rank), numbers(weighted)
+    (step1, shift1, _), (step2, shift2, width) = places(rank, terms1), places(rank, terms2)
+    apart = rank > SIDE_BY_SIDE
+
+    def kernel(  # type: ignore[no-untyped-def]
+        progress, bounds, indptr, indices, data, Ls, Rs, stride, sums
+    ):  # fmt: skip
+        last, lines = np.uint64(indices.size - 1), bounds[0, bounds.shape[1] - 1]
+        while True:
+            stripe, c = next_chunk(progress, bounds)
+            if stripe >= bounds.shape[0]:
+                break
+            first = stripe * lines
+            c0 = c1 = c2 = c3 = c4 = c5 = c6 = c7 = c8 = entries = 0.0
+            for i in range(bounds[stripe, c], bounds[stripe, c + ONE], stride):
+                entries += indptr[first + i + ONE] - indptr[first + i]
+                a0 = load(Ls[0], step1 * i, rank)
+                a1 = load(Ls[1], step1 * i + shift1, rank) if terms1 > 1 else zero(a0)
+                a2 = load(Ls[2], step1 * i + shift1 + shift1, rank) if terms1 > 2 else zero(a0)
+                for p in range(indptr[first + i], indptr[first + i + ONE]):
+                    soon = np.uint64(indices[min(p + ahead, last)])
+                    prefetch(Rs[0], soon, width)
+                    if apart and terms2 > 1:
+                        prefetch(Rs[1], soon, width)
+                    if apart and terms2 > 2:
+                        prefetch(Rs[2], soon, width)
+                    j = step2 * np.uint64(indices[p])
+                    b0 = load(Rs[0], j, rank)
+                    w0 = multiply_add(a0, b0, zero(a0))
+                    w1 = multiply_add(a1, b0, zero(a0)) if terms1 > 1 else zero(a0)
+                    w2 = multiply_add(a2, b0, zero(a0)) if terms1 > 2 else zero(a0)
+                    w3 = zero(a0)
+                    w4 = zero(a0)
+                    if terms2 > 1:
+                        b1 = load(Rs[1], j + shift2, rank)
+                        w1 = multiply_add(a0, b1, w1)
+                        w2 = multiply_add(a1, b1, w2) if terms1 > 1 else w2
+                        w3 = multiply_add(a2, b1, w3) if terms1 > 2 else w3
+                    if terms2 > 2:
+                        b2 = load(Rs[2], j + shift2 + shift2, rank)
+                        w2 = multiply_add(a0, b2, w2)
+                        w3 = multiply_add(a1, b2, w3) if terms1 > 1 else w3
+                        w4 = multiply_add(a2, b2, w4) if terms1 > 2 else w4
+                    weight = np.float64(data[m * p + ONE]) if weighted else 1.0
+                    e0 = np.float64(total(w0)) - data[m * p]
+                    c0 += weight * e0 * e0
+                    if degree > 0:
+                        e1 = np.float64(total(w1))
+                        c1 += weight * 2.0 * e0 * e1
+                        c2 += weight * e1 * e1
+                    if degree > 1:
+                        e2 = np.float64(total(w2))
+                        c2 += weight * 2.0 * e0 * e2
+                        c3 += weight * 2.0 * e1 * e2
+                        c4 += weight * e2 * e2
+                    if degree > 2:
+                        e3 = np.float64(total(w3))
+                        c3 += weight * 2.0 * e0 * e3
+                        c4 += weight * 2.0 * e1 * e3
+                        c5 += weight * 2.0 * e2 * e3
+                        c6 += weight * e3 * e3
+                    if degree > 3:
+                        e4 = np.float64(total(w4))
+                        c4 += weight * 2.0 * e0 * e4
+                        c5 += weight * 2.0 * e1 * e4
+                        c6 += weight * 2.0 * e2 * e4
+                        c7 += weight * 2.0 * e3 * e4
+                        c8 += weight * e4 * e4
+            for k, coefficient in enumerate((c0, c1, c2, c3, c4, c5, c6, c7, c8, entries)):
+                sums[stripe, c, k] = coefficient
+            finish(progress)
+
+    return compiled(kernel)

@@ -1,0 +1,231 @@
+"""What every store of entries must pass: each pass against the dense matrix, on entries of every kind."""
+
+import array_api_strict
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import rankfold as rf
+from costs.losses import FORMULAS, named
+from entries import dense
+from entries.stores import STORES, Entries, draw, factors
+
+every_store = pytest.mark.parametrize("build", STORES.values(), ids=STORES)
+SQUARE = rf.Loss.named("square")
+
+
+def loss_of(name):
+    loss = named(name)
+    return rf.Loss.named(loss) if isinstance(loss, str) else loss
+
+
+def close(actual, desired, tolerance=1e-11):
+    desired = np.asarray(desired)
+    assert_allclose(actual, desired, rtol=tolerance, atol=tolerance * max(1e-3, np.abs(desired).max()))
+
+
+def all_passes(store, loss, L, R, dL, dR):
+    """Value, partial derivatives and their change, as `dense.passes` orders them."""
+    return *store.evaluate(L, R, loss), *store.derivative(L, R, dL, dR, loss)
+
+
+def agrees_with_dense(store, entries, loss, points, tolerance=1e-11):
+    L, R, dL, dR = points
+    truth = dense.passes(entries, loss, *(p.astype(float) for p in points))
+    for actual, desired in zip(all_passes(store, loss_of(loss), *points), truth, strict=True):
+        close(actual, desired, tolerance)
+    close(store.value(L, R, loss_of(loss)), truth[0], tolerance)
+    S = store.gradient(L, R, loss_of(loss))
+    matrix = dense.gradient(entries, loss, (L @ R.T).astype(float))
+    assert S.shape == entries.shape
+    close(S @ dR, matrix @ dR, tolerance)
+    close(S.transposed_times(dL), matrix.T @ dL, tolerance)
+
+
+# Few ranks, for each compiles its own kernels: between them they have vectors of every width, and factors
+# that lie side by side and apart.
+def drawn(**fixed):
+    return st.builds(
+        draw,
+        seed=st.integers(0, 10**6),
+        d1=st.integers(1, 40),
+        d2=st.integers(1, 40),
+        density=st.floats(0, 1),
+        repeat=st.sampled_from([0, 0, 3]),
+        **fixed,
+    )
+
+
+@every_store
+@settings(max_examples=40, deadline=None)
+@given(drawn(), st.sampled_from([1, 5, 23]), st.integers(0, 99))
+def test_passes_of_any_entries(build, entries, rank, seed):
+    agrees_with_dense(build(entries), entries, "square", factors(entries.shape, rank, seed))
+
+
+@every_store
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loss", FORMULAS)
+def test_passes_of_every_loss(build, loss, weighted):
+    entries = draw(1, 30, 40, weighted=weighted, loss=loss)
+    store = build(entries)
+    agrees_with_dense(store, entries, loss, factors(entries.shape, 3))
+    zero = dense.mean_loss(entries, loss, torch.zeros(entries.shape, dtype=torch.float64)).item()
+    close(store.value_at_zero(loss_of(loss)), zero)
+    operator, matrix = store.targets(loss_of(loss)), dense.targets(entries, loss)
+    X, Y = factors(entries.shape, 3, seed=2, count=1)[::-1]
+    close(operator @ X, matrix @ X)
+    close(operator.transposed_times(Y), matrix.T @ Y)
+
+
+@every_store
+@pytest.mark.parametrize("rank", [50, 200])
+def test_large_ranks(build, rank):
+    entries = draw(2, 40, 30, 0.5)
+    L, R = factors(entries.shape, rank, count=1)
+    truth = dense.passes(entries, "square", L, R, L, R)[:3]
+    for actual, desired in zip(build(entries).evaluate(L, R, SQUARE), truth, strict=True):
+        close(actual, desired)
+
+
+@every_store
+@settings(max_examples=25, deadline=None)
+@given(
+    drawn(weighted=st.booleans()),
+    st.sampled_from([1, 5, 23]),
+    st.sampled_from([(1, 1), (2, 2), (3, 2), (2, 3), (3, 3)]),
+)
+def test_polynomial(build, entries, rank, terms):
+    points = factors(entries.shape, rank, count=3)
+    Ls, Rs = points[::2][: terms[0]], points[1::2][: terms[1]]
+    coefficients = build(entries).polynomial(Ls, Rs)
+    assert coefficients.shape == (2 * sum(terms) - 3,)
+    times = np.linspace(-1, 1, 5)
+    found = np.polynomial.polynomial.polyval(times, coefficients)
+    close(found, dense.curve_values(entries, Ls, Rs, times))
+
+
+@every_store
+def test_a_sampled_polynomial(build):
+    """Of rows that are all alike, any sample has the polynomial of all; of others it has one of its own."""
+    L, R, dL, dR = factors((60, 40), 3)
+    entries = draw(4, 60, 40, 1.0)
+    store = build(entries)
+    found = [store.polynomial((L, dL), (R, dR), every) for every in (1, 4, 4)]
+    assert_array_equal(found[1], found[2])
+    assert np.abs(found[0] - found[1]).max() > 1e-6
+    alike = store.with_values(lambda rows, cols, _: np.cos(cols))
+    curve = (np.ones((60, 1)) * L[:1], np.ones((60, 1)) * dL[:1]), (R, dR)
+    close(alike.polynomial(*curve, 4), alike.polynomial(*curve))
+
+
+@every_store
+def test_what_a_store_knows_of_itself(build):
+    entries = draw(3, 20, 30, 0.05, weighted=True)
+    store = build(entries)
+    assert (store.shape, store.size, store.weighted) == ((20, 30), len(entries.rows), True)
+    assert store.dtype == np.float64
+    assert not build(draw(3, 20, 30)).weighted
+    for found, where, size in zip(store.counts, (entries.rows, entries.cols), (20, 30), strict=True):
+        assert_array_equal(found, np.bincount(where, minlength=size))
+        assert 0 in found
+
+
+@every_store
+@pytest.mark.parametrize("shape", [(1, 1), (1, 7), (7, 1), (5, 6)])
+def test_one_entry(build, shape):
+    entries = Entries(np.array([shape[0] - 1]), np.array([0]), np.array([2.0]), shape)
+    agrees_with_dense(build(entries), entries, "square", factors(shape, 1))
+
+
+@every_store
+@pytest.mark.parametrize("weighted", [False, True])
+def test_float32_in_float32_out(build, weighted):
+    entries = draw(5, 30, 40, weighted=weighted)
+    points = [p.astype(np.float32) for p in factors(entries.shape, 3)]
+    store = build(entries).astype(np.float32)
+    assert store.dtype == np.float32
+    agrees_with_dense(store, entries, "square", points, 1e-5)
+    arrays = all_passes(store, SQUARE, *points)[1:]
+    S = store.gradient(*points[:2], SQUARE)
+    assert {array.dtype for array in (*arrays, S @ points[1], S.transposed_times(points[0]))} == {
+        np.dtype("float32")
+    }
+    assert store.polynomial(points[::2], points[1::2]).dtype == np.float64
+
+
+@every_store
+@pytest.mark.parametrize("xp", [torch, array_api_strict], ids=["torch", "strict"])
+def test_answers_in_the_arrays_it_is_asked_in(build, xp):
+    entries = draw(6, 30, 40)
+    store, plain = build(entries), factors(entries.shape, 3)
+    points = [xp.asarray(p) for p in plain]
+    S = store.gradient(*points[:2], SQUARE)
+    found = *all_passes(store, SQUARE, *points)[1:], S @ points[1], S.transposed_times(points[0])
+    T = store.gradient(*plain[:2], SQUARE)
+    expected = *all_passes(store, SQUARE, *plain)[1:], T @ plain[1], T.transposed_times(plain[0])
+    for one, two in zip(found, expected, strict=True):
+        assert type(one) is type(points[0])
+        assert_array_equal(np.asarray(one), two)
+
+
+@every_store
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_order_of_entries_does_not_matter(build, weighted):
+    entries = draw(7, 50, 60, repeat=5, weighted=weighted)
+    points = factors(entries.shape, 5)
+    shuffled = entries.take(np.random.default_rng(0).permutation(len(entries.rows)))
+    results = [all_passes(build(given), SQUARE, *points) for given in (entries, shuffled)]
+    for one, two in zip(*results, strict=True):
+        assert_array_equal(one, two)
+
+
+@every_store
+def test_the_same_bits_for_any_number_of_threads(build, monkeypatch):
+    entries = draw(8, 500, 400)
+    store, points = build(entries), factors(entries.shape, 5)
+    results = []
+    for threads in (1, 2, 2, 3, 7):
+        monkeypatch.setenv("RANKFOLD_NUM_THREADS", str(threads))
+        polynomial = store.polynomial(points[::2], points[1::2])
+        S = store.gradient(*points[:2], SQUARE)
+        results.append((*all_passes(store, SQUARE, *points), polynomial, S @ points[1]))
+    for result in results[1:]:
+        for one, two in zip(results[0], result, strict=True):
+            assert_array_equal(one, two)
+
+
+@every_store
+@pytest.mark.parametrize("weighted", [False, True])
+def test_other_values_make_another_store(build, weighted):
+    entries = draw(9, 30, 40, repeat=2, weighted=weighted)
+    store, points = build(entries), factors(entries.shape, 3)
+    before = all_passes(store, SQUARE, *points)
+
+    def shifted(rows, cols, values):
+        return values + rows - 2.0 * cols
+
+    changed = Entries(
+        entries.rows,
+        entries.cols,
+        shifted(entries.rows, entries.cols, entries.values),
+        entries.shape,
+        entries.weights,
+    )
+    other = store.with_values(shifted)
+    agrees_with_dense(other, changed, "square", points)
+    for one, two in zip(before, all_passes(store, SQUARE, *points), strict=True):
+        assert_array_equal(one, two)
+
+
+@every_store
+def test_a_matrix_is_found_from_its_entries(build):
+    """A cost over the store, a geometry and a solver that know nothing of it."""
+    data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
+    store = build(Entries(data.rows, data.cols, data.values, data.shape))
+    problem = rf.Problem(rf.Completion.from_observed(store), rf.FullRank(data.shape, 2))
+    found = rf.minimize(problem, rf.ConjugateGradient(), tolerance=1e-20)
+    assert data.relative_error(*problem.geometry.factors(found.x)) < 1e-8
