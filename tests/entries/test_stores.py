@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import rankfold as rf
 from costs.losses import FORMULAS, named
-from entries import dense
+from entries import dense_entries as dense
 from entries.stores import STORES, Entries, draw, factors
 
 every_store = pytest.mark.parametrize("build", STORES.values(), ids=STORES)

@@ -25,7 +25,7 @@ def cost():
         E, dE = L @ R.T - C, dL @ R.T + L @ dR.T
         return dE @ R + E @ dR, dE.T @ L + E.T @ dL
 
-    return rf.Custom.from_partials(partials, SHAPE, derivative)
+    return rf.Custom.from_partials(partials, SHAPE, derivative, like=C)
 
 
 def problem_and_start(variant):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,26 @@ from rankfold.entries.arrays import like, to_numpy
 from rankfold.entries.sorted_entries import SortedEntries, sweep
 from rankfold.entries.store import Array
 
-if TYPE_CHECKING:
-    from rankfold.entries.observed import Observed
-
 Floats = NDArray[Any]
+
+
+class SortedBothWays(Protocol):
+    """Positions sorted by rows and by columns: all that an operator has to know of Ω."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        ...
+
+    @property
+    def by_row(self) -> SortedEntries:
+        """The entries by row."""
+        ...
+
+    @property
+    def by_column(self) -> SortedEntries:
+        """The entries by column."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +42,7 @@ class SparseMatrix:
     `values` gives them by row and by column.
     """
 
-    observed: Observed
+    observed: SortedBothWays
     values: tuple[Floats, Floats]
 
     @property
@@ -52,7 +68,7 @@ class SparseMatrix:
 class Indicator:
     """Ones at the positions of Ω, zero elsewhere."""
 
-    observed: Observed
+    observed: SortedBothWays
 
     def __matmul__(self, X: Array) -> Array:
         """S X."""

@@ -32,7 +32,7 @@ def by_line(lines, places, count):
 
 @pytest.mark.parametrize("stripes", [((9, 1),), ((9, 2),), ((4, 3), (9, 1))])
 def test_positions_are_those_of_the_entries_in_stripes_or_not(stripes, monkeypatch):
-    monkeypatch.setattr("rankfold.entries.observed.STRIPES", stripes)
+    monkeypatch.setattr("rankfold.entries.sorted_entries.STRIPES", stripes)
     rows, cols = drawn()
     assert listed(pattern_of(rows, cols)) == by_line(rows, cols, 30)
 
@@ -47,12 +47,13 @@ def test_rows_and_columns_are_those_asked_for_in_that_order():
     assert listed(pattern.columns(chosen, 20)) == [by_line(cols, rows, 20)[j] for j in chosen]
 
 
-def test_more_positions_come_after_those_of_their_row_in_the_order_given():
+def test_more_positions_come_after_those_of_their_row_in_the_order_of_their_columns():
     rows, cols = drawn()
     rng = np.random.default_rng(1)
     more = rng.integers(0, 33, 300), rng.integers(0, 20, 300)
     extended = pattern_of(rows, cols).extended(*more, height=33)
-    everything = (np.concatenate(pair) for pair in zip((rows, cols), more, strict=True))
+    sorted_more = (part[np.argsort(more[1], kind="stable")] for part in more)
+    everything = (np.concatenate(pair) for pair in zip((rows, cols), sorted_more, strict=True))
     assert listed(extended) == by_line(*everything, 33)
 
 
