@@ -120,3 +120,10 @@ def test_held_out_is_checked():
         rf.choose_rank(cost, held_out=1.0)
     with pytest.raises(ValueError, match="at least 2"):
         rf.choose_rank(cost, held_out=1e-6)
+
+
+def test_two_entries_are_the_least_that_can_be_held_out():
+    cost = rf.Completion(np.arange(20), np.arange(20), np.ones(20), (20, 20))
+    assert len(hold_out(cost, 0.1, seed=0)[1][0]) == 2
+    with pytest.raises(ValueError, match=r"held_out = 0\.05 of 20 entries is 1: there must be at least 2"):
+        hold_out(cost, 0.05, seed=0)
