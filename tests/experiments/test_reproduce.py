@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 
 from rankfold.cli import app
 from rankfold.experiments.curves import SCALES, Curves, Run, Scale
-from rankfold.experiments.reproduce import FIGURES, reproduce
+from rankfold.experiments.figures import FIGURES
+from rankfold.experiments.reproduce import reproduce
 from rankfold.run.trace import Trace, TraceRow
 
 

@@ -6,22 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 
-from rankfold.experiments import (
-    gh,
-    polar_vs_svd,
-    quotient_vs_embedded,
-    step_issue,
-    ubv_svp,
-    uy_metric,
-    uy_rtrmc,
-)
-from rankfold.experiments.curves import SCALES, Figure, Known
+from rankfold.experiments.curves import SCALES, Known
+from rankfold.experiments.figures import FIGURES
 from rankfold.experiments.report import write_figure, write_report
-
-FIGURES: tuple[Figure, ...] = tuple(
-    module.FIGURE
-    for module in (step_issue, gh, polar_vs_svd, ubv_svp, uy_metric, uy_rtrmc, quotient_vs_embedded)
-)
 
 
 def reproduce(
