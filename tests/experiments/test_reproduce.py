@@ -40,9 +40,9 @@ def test_every_figure_leaves_plot_traces_claims_and_a_report(tmp_path, monkeypat
 def test_measures_of_a_run_that_never_gets_there():
     trace = Trace([TraceRow(0, 1.0, 1.0, 0.0), TraceRow(1, 1e-6, 1.0, 0.5), TraceRow(2, 1e-7, 1.0, 2.0)])
     curves = Curves((Run("a", 0, trace),))
-    assert curves.iterations("a", 1e-5) == 1
-    assert curves.seconds("a", 1e-5) == 0.5
-    assert curves.iterations("a") == curves.late_seconds("a") == float("inf")
+    assert curves.first("a", "iteration", 1e-5) == 1
+    assert curves.first("a", "seconds", 1e-5) == 0.5
+    assert curves.first("a", "iteration") == curves.late("a", "seconds") == float("inf")
     assert curves.per_iteration("a") == 1.0
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rankfold.cli import complete, impute, models, predict, regress, show
+from rankfold.cli import complete, models, predict, show, tables
 from rankfold.cli.console import guarded
 
 app = typer.Typer(
@@ -44,8 +44,8 @@ for command in (
     complete.complete,
     predict.predict,
     predict.recommend,
-    impute.impute,
-    regress.regress,
+    tables.impute,
+    tables.regress,
     models.info,
     models.export,
     show.bench,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from shlex import join
 from time import perf_counter
@@ -10,18 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankfold.cli import options
 from rankfold.cli.console import INTERRUPTED, check_writable, fail, note, print_json, print_table
-from rankfold.cli.options import (
-    ColColumn,
-    Delimiter,
-    Header,
-    Json,
-    RowColumn,
-    Seed,
-    column_of,
-    number_or_auto,
-    part_or_file,
-)
 
 if TYPE_CHECKING:
     from rankfold.cli.completing import Fit
@@ -36,11 +27,11 @@ def complete(
     ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the model goes.")] = None,
     rank: Annotated[str, typer.Option(help="Rank of the matrix: a number, or auto.")] = "5",
-    row: RowColumn = "0",
-    col: ColColumn = "1",
+    row: options.RowColumn = "0",
+    col: options.ColColumn = "1",
     value: Annotated[str, typer.Option(help="Column with the value.")] = "2",
-    delimiter: Delimiter = None,
-    header: Header = None,
+    delimiter: options.Delimiter = None,
+    header: options.Header = None,
     holdout: Annotated[
         str, typer.Option(help="What to measure the error on: a part of the entries, or a file like TRIPLES.")
     ] = "0",
@@ -56,12 +47,12 @@ def complete(
     tol: Annotated[
         float, typer.Option(help="Stop when three iterations gain less than this part of the cost.")
     ] = 1e-4,
-    seed: Seed = 0,
+    seed: options.Seed = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the fit: .png, .svg or .pdf.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Save the run here every minute.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on from a checkpoint of the same command.")] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Complete a matrix from a file of known entries: row, column, value.
 
@@ -75,26 +66,35 @@ def complete(
 
     Ctrl-C ends the fit and keeps the best model so far.
     """
+    import rankfold as rf
     from rankfold.cli import completing
+    from rankfold.report.figure import check_format
 
-    _check_outputs(output, report, checkpoint, plot)
-    columns = column_of(row), column_of(col), column_of(value)
-    source = completing.Source(
-        triples, columns, delimiter, header, part_or_file(holdout), _refused(duplicates), seed
+    for path in (output, report, checkpoint, plot):
+        check_writable(path)
+    if plot is not None:
+        check_format(plot)
+    if duplicates not in ("keep", "error"):
+        raise typer.BadParameter(f"--duplicates is keep or error, not {duplicates!r}")
+    columns, held_out = (
+        (options.column_of(row), options.column_of(col), options.column_of(value)),
+        options.part_or_file(holdout),
     )
-    options = completing.CompletionOptions(
-        number_or_auto(rank, int, "--rank"),
-        bias,
-        loss,
-        number_or_auto(regularization, float, "--regularization"),
-        max_iter,
-        tol,
-        seed,
+    source = completing.Source(triples, columns, delimiter, header, held_out, duplicates == "error", seed)
+    model = rf.MatrixCompletion(
+        options.number_or_auto(rank, int, "--rank"),
+        bias=bias,
+        loss=loss,
+        regularization=options.number_or_auto(regularization, float, "--regularization"),
+        max_iter=max_iter,
+        tol=tol,
+        random_state=seed,
+        verbose=1,
     )
     data = completing.read(source)
-    found = completing.fit(data, options, checkpoint, resume)
+    found = completing.fit(data, model, checkpoint, resume)
     began = perf_counter()
-    made = completing.report_of(data, found, source, options, join(["rankfold", *sys.argv[1:]]))
+    made = completing.report_of(data, found, source, join(["rankfold", *sys.argv[1:]]))
     files = _write(found, made, output, report, plot)
     seconds = {"read": data.seconds, "fit": found.seconds, "write": perf_counter() - began}
     (_print_json if json else _print_text)(found, made, seconds, files)
@@ -103,38 +103,23 @@ def complete(
         fail(f"{found.model.stop_reason_}{kept}", INTERRUPTED)
 
 
-def _check_outputs(*paths: Path | None) -> None:
-    for path in paths:
-        check_writable(path)
-    plot = paths[-1]
-    if plot is not None:
-        from rankfold.report.figure import check_format
-
-        check_format(plot)
-
-
-def _refused(duplicates: str) -> bool:
-    if duplicates not in ("keep", "error"):
-        raise typer.BadParameter(f"--duplicates is keep or error, not {duplicates!r}")
-    return duplicates == "error"
-
-
 def _write(found: Fit, made: Report, output: Path | None, report: Path | None, plot: Path | None) -> Files:
     """Write what was asked for, and return it by name."""
     import rankfold as rf
+    from rankfold.report import write_report
+    from rankfold.report.figure import draw
 
-    if output is not None:
-        rf.save(found.model, output)
-    if report is not None:
-        from rankfold.report import write_report
-
-        write_report(made, report)
-    if plot is not None:
-        from rankfold.report.figure import draw
-
-        draw(made, plot)
-    asked = {"model": output, "report": report, "plot": plot}
-    return {name: path for name, path in asked.items() if path is not None}
+    asked = {
+        "model": (output, partial(rf.save, found.model)),
+        "report": (report, partial(write_report, made)),
+        "plot": (plot, partial(draw, made)),
+    }
+    files = {}
+    for name, (path, write) in asked.items():
+        if path is not None:
+            write(path)
+            files[name] = path
+    return files
 
 
 def _print_json(found: Fit, report: Report, seconds: dict[str, float], files: Files) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ from rankfold.run.stopping import StopKind
 
 Floats = NDArray[np.float64]
 Entries = tuple[NDArray[np.integer], NDArray[np.integer], Floats]
+SETTINGS = ("rank", "bias", "loss", "regularization", "max_iter", "tol")
 _NO_MODEL = (
     "interrupted before there was a model: it is kept from the last fit only, after rank and regularization "
     "are chosen, unless both are given (--rank N --regularization X)"
@@ -61,32 +62,6 @@ class Data:
 
 
 @dataclass(frozen=True)
-class CompletionOptions:
-    """How to fit, in the words of the command line."""
-
-    rank: int | Literal["auto"]
-    bias: bool
-    loss: str
-    regularization: float | Literal["auto"]
-    max_iter: int
-    tol: float
-    seed: int
-
-    def estimator(self) -> rf.MatrixCompletion:
-        """Return a model that is not fitted yet."""
-        return rf.MatrixCompletion(
-            self.rank,
-            bias=self.bias,
-            loss=self.loss,
-            regularization=self.regularization,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            random_state=self.seed,
-            verbose=1,
-        )
-
-
-@dataclass(frozen=True)
 class Fit:
     """A fitted model, and how many entries of its data repeat the pair of another one."""
 
@@ -114,10 +89,9 @@ def read(source: Source) -> Data:
     return Data(name_of(source.file), train, held_out, perf_counter() - began)
 
 
-def fit(data: Data, options: CompletionOptions, checkpoint: Path | None, resume: Path | None) -> Fit:
+def fit(data: Data, model: rf.MatrixCompletion, checkpoint: Path | None, resume: Path | None) -> Fit:
     """Fit the model; Ctrl-C during the last fit leaves the best one so far."""
     began = perf_counter()
-    model = options.estimator()
     try:
         model.fit(data.train, checkpoint=checkpoint, resume=resume)
     except KeyboardInterrupt:
@@ -131,11 +105,11 @@ def fit(data: Data, options: CompletionOptions, checkpoint: Path | None, resume:
     return Fit(model, repeated, perf_counter() - began)
 
 
-def report_of(data: Data, found: Fit, source: Source, options: CompletionOptions, command: str) -> Report:
+def report_of(data: Data, found: Fit, source: Source, command: str) -> Report:
     """Gather what the report, the plot and the table show."""
     model, train = found.model, data.train
     path = model.rank_path_
-    rows, cols, values = _sample(data, options.seed)
+    rows, cols, values = _sample(data, source.seed)
     summary = DataSummary.of(train.rows, train.cols, train.values, train.shape, data.name)
     return Report(
         data=summary,
@@ -146,18 +120,18 @@ def report_of(data: Data, found: Fit, source: Source, options: CompletionOptions
         residuals=values - model.predict_at(rows, cols),
         errors={} if data.held_out is None else _errors(model, train, data.held_out, summary.mean),
         held_out=0 if data.held_out is None else len(data.held_out[2]),
-        settings=_shown(model, source, options),
+        settings=_shown(model, source),
         command=command,
         ranks=() if path is None else tuple(zip(path.ranks, path.errors, strict=True)),
     )
 
 
-def _shown(model: Any, source: Source, options: CompletionOptions) -> dict[str, str]:
-    chosen = {name: f"{getattr(model, f'{name}_'):.4g}, chosen" for name in ("rank", "regularization")}
-    given = {n: chosen[n] if value == "auto" else f"{value}" for n, value in asdict(options).items()}
+def _shown(model: Any, source: Source) -> dict[str, str]:
+    given = {name: getattr(model, name) for name in SETTINGS}
+    shown = {n: f"{getattr(model, f'{n}_'):.4g}, chosen" if v == "auto" else f"{v}" for n, v in given.items()}
     part = source.held_out
     apart = part if isinstance(part, str) else f"{part:.3g} of the entries" if part else "nothing"
-    return {"held out": apart, **given, "stopped": model.stop_reason_}
+    return {"held out": apart, **shown, "seed": f"{source.seed}", "stopped": model.stop_reason_}
 
 
 def _sample(data: Data, seed: int) -> Entries:

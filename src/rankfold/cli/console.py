@@ -117,7 +117,14 @@ def check_writable(path: Path | str | None) -> None:
 
 def print_json(content: Mapping[str, Any]) -> None:
     """Print a result for machines: one JSON object."""
-    typer.echo(json.dumps(content, indent=1, ensure_ascii=False, default=_plain))
+    typer.echo(
+        json.dumps(
+            content,
+            indent=1,
+            ensure_ascii=False,
+            default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value),
+        )
+    )
 
 
 def print_table(
@@ -134,11 +141,3 @@ def print_table(
     for row in rows:
         table.add_row(*map(Text, row))
     Console().print(table)
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    if isinstance(value, Path):
-        return str(value)
-    raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -1,22 +1,16 @@
-"""What `rankfold predict` does: predictions of pairs, batch by batch, and their way into a file."""
+"""What `rankfold predict` does with pairs: predictions, batch by batch."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from itertools import chain
-from json import dumps
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 
 from rankfold.cli.console import note
 from rankfold.data import LabelIndex, read_pairs
-from rankfold.data.io.files import format_of
 from rankfold.data.io.pairs import PairBatch
-from rankfold.data.io.parquet import write_parquet
-from rankfold.data.io.streams import writing
-from rankfold.data.io.text import write_text
 
 NAMES = ("row", "column", "prediction")
 
@@ -76,27 +70,3 @@ def predicted_pairs(
         for batch in unknown.watched(batches):
             values = pa.array(model.predict_at(batch.rows, batch.cols))
             yield pa.record_batch([batch.row_labels, batch.col_labels, values], names=list(NAMES))
-
-
-def write_batches(output: str, batches: Iterator[Any], json: bool) -> None:
-    """Write record batches in the format that the name of the file says, or as a JSON object per line."""
-    kind = format_of(output, None)
-    if kind not in ("csv", "tsv", "parquet"):
-        raise ValueError(f"{output}: predictions are written as csv, tsv or parquet, not as {kind}")
-    first = next(batches, None)  # before anything is written: the file of pairs may be bad
-    if first is None:
-        return
-    with writing(output) as stream:
-        if json:
-            _write_json(stream, chain([first], batches))
-        elif kind == "parquet":
-            same = (batch.cast(first.schema) for batch in batches)
-            write_parquet(stream, first.schema, chain([first], same))
-        else:
-            write_text(stream, first.schema, chain([first], batches), "\t" if kind == "tsv" else ",")
-
-
-def _write_json(stream: BinaryIO, batches: Iterator[Any]) -> None:
-    for batch in batches:
-        for line in batch.to_pylist():
-            stream.write(f"{dumps(line, ensure_ascii=False)}\n".encode())

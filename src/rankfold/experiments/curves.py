@@ -97,25 +97,21 @@ class Curves:
         """Return the median of `measure` over the instances."""
         return float(median(measure(run) for run in self.of(label)))
 
-    def iterations(self, label: str, level: float = TARGET) -> float:
-        """Median iterations to `level`; infinite if most runs do not get there."""
-        return self.median(label, lambda run: run.first("iteration", level))
+    def first(self, label: str, column: str, level: float = TARGET) -> float:
+        """Median iterations, or seconds, to `level`; infinite if most runs do not get there."""
+        return self.median(label, lambda run: run.first(column, level))
 
-    def seconds(self, label: str, level: float = TARGET) -> float:
-        """Median seconds to `level`."""
-        return self.median(label, lambda run: run.first("seconds", level))
+    def early(self, label: str, column: str) -> float:
+        """Median iterations, or seconds, to a thousandth of the first method's cost at the start."""
+        return self.first(label, column, 1e-3 * self.runs[0].values[0])
+
+    def late(self, label: str, column: str) -> float:
+        """Median iterations, or seconds, from `LATE` to the target: the asymptotic phase."""
+        return self.median(label, lambda run: run.late(column))
 
     def total(self, label: str) -> str:
         """Return iterations and seconds to the target in words."""
-        return f"{count(self.iterations(label))}, {self.seconds(label):.1f} s"
-
-    def late_seconds(self, label: str) -> float:
-        """Median seconds from `LATE` to the target: the asymptotic phase."""
-        return self.median(label, lambda run: run.late("seconds"))
-
-    def late_iterations(self, label: str) -> float:
-        """Median iterations from `LATE` to the target."""
-        return self.median(label, lambda run: run.late("iteration"))
+        return f"{count(self.first(label, 'iteration'))}, {self.first(label, 'seconds'):.1f} s"
 
     def late_products(self, label: str) -> float:
         """Median Hessian products from `LATE` to the target, for trust regions."""
@@ -137,14 +133,6 @@ class Curves:
     def final(self, label: str) -> float:
         """Median of the last cost."""
         return self.median(label, lambda run: float(run.values[-1]))
-
-    def early_seconds(self, label: str) -> float:
-        """Median seconds to a thousandth of the first method's cost at the start."""
-        return self.seconds(label, 1e-3 * self.runs[0].values[0])
-
-    def early_iterations(self, label: str) -> float:
-        """Median iterations to there."""
-        return self.iterations(label, 1e-3 * self.runs[0].values[0])
 
 
 def count(iterations: float) -> str:

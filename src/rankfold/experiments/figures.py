@@ -15,8 +15,8 @@ DESCENTS = {"GH": methods.GH_GD, "UBV": methods.UBV_GD, "UY": methods.UY_GD, "LR
 REGIONS = {"GH": methods.GH_TR, "UBV": methods.UBV_TR, "UY": methods.UY_TR, "LRGeom": methods.LRGEOM_TR}
 
 
-def _each(measure: Callable[[str], float], **chosen: Competitor) -> Numbers:
-    return {name: measure(method.label) for name, method in chosen.items()}
+def _each(measure: Callable[..., float], *column: str, **chosen: Competitor) -> Numbers:
+    return {name: measure(method.label, *column) for name, method in chosen.items()}
 
 
 def _counts(numbers: Numbers) -> str:
@@ -33,8 +33,8 @@ def _similar(numbers: Numbers, ratio: float) -> bool:
 
 def _step_issue(curves: Curves) -> list[Claim]:
     """Compare iterations of the two metrics, from the two starts."""
-    n = _each(curves.iterations, GD=methods.GH_GD, MMMF=methods.MMMF)
-    unbalanced_n = curves.iterations(methods.MMMF_2.label)
+    n = _each(curves.first, "iteration", GD=methods.GH_GD, MMMF=methods.MMMF)
+    unbalanced_n = curves.first(methods.MMMF_2.label, "iteration")
     pairs = zip(curves.of(methods.GH_GD.label), curves.of(methods.GH_GD_2.label), strict=True)
     difference = max(_difference(one.values, two.values) for one, two in pairs)
     return [
@@ -64,10 +64,10 @@ def _difference(one: Floats, two: Floats) -> float:
 
 def _gh(curves: Curves) -> list[Claim]:
     """Compare the trust region's late phase with that of the first-order methods."""
-    iterations = _each(curves.iterations, GD=methods.GH_GD, MMMF=methods.MMMF)
-    late = _each(curves.late_seconds, TR=methods.GH_TR, GD=methods.GH_GD, LMaFit=methods.LMAFIT)
-    late_n = _each(curves.late_iterations, TR=methods.GH_TR, GD=methods.GH_GD, LMaFit=methods.LMAFIT)
-    early = _each(curves.early_seconds, TR=methods.GH_TR, GD=methods.GH_GD)
+    iterations = _each(curves.first, "iteration", GD=methods.GH_GD, MMMF=methods.MMMF)
+    late = _each(curves.late, "seconds", TR=methods.GH_TR, GD=methods.GH_GD, LMaFit=methods.LMAFIT)
+    late_n = _each(curves.late, "iteration", TR=methods.GH_TR, GD=methods.GH_GD, LMaFit=methods.LMAFIT)
+    early = _each(curves.early, "seconds", TR=methods.GH_TR, GD=methods.GH_GD)
     products = curves.late_products(methods.GH_TR.label)
     return [
         Claim(
@@ -98,7 +98,7 @@ def _gh(curves: Curves) -> list[Claim]:
 
 def _lmafit(curves: Curves) -> list[Claim]:
     cost = _each(curves.per_iteration, LMaFit=methods.LMAFIT, GD=methods.GH_GD)
-    iterations = _each(curves.iterations, LMaFit=methods.LMAFIT, GD=methods.GH_GD)
+    iterations = _each(curves.first, "iteration", LMaFit=methods.LMAFIT, GD=methods.GH_GD)
     return [
         Claim(
             "LMaFit has a smaller cost per iteration.",
@@ -119,7 +119,7 @@ def _lmafit(curves: Curves) -> list[Claim]:
 
 def _polar_vs_svd(curves: Curves) -> list[Claim]:
     """Compare the two middles."""
-    iterations = _each(curves.iterations, SPD=methods.UBV_GD, diagonal=methods.DIAGONAL)
+    iterations = _each(curves.first, "iteration", SPD=methods.UBV_GD, diagonal=methods.DIAGONAL)
     final = _each(curves.final, SPD=methods.UBV_GD, diagonal=methods.DIAGONAL)
     runs = curves.of(methods.DIAGONAL.label)
     ends = sum(run.first("iteration", 1e-20) > GD_LIMIT for run in runs)
@@ -145,7 +145,8 @@ def _ubv_svp(curves: Curves) -> list[Claim]:
     ratios = [b.iterations / a.iterations for a, b in pairs]
     pace = _each(curves.per_iteration, SVP=methods.SVP_, GD=methods.UBV_GD)
     time = pace["SVP"] / pace["GD"]
-    late, late_n = curves.late_seconds, curves.late_iterations
+    late = _each(curves.late, "seconds", TR=methods.UBV_TR, GD=methods.UBV_GD, SVP=methods.SVP_)
+    late_n = _each(curves.late, "iteration", TR=methods.UBV_TR, GD=methods.UBV_GD, SVP=methods.SVP_)
     return [
         Claim(
             "Iterations of SVP and gradient descent are similar for some instances.",
@@ -164,9 +165,9 @@ def _ubv_svp(curves: Curves) -> list[Claim]:
         ),
         Claim(
             "The trust region asymptotically shows a better performance.",
-            f"from 1e-5 to 1e-20: TR {count(late_n(tr))} iterations, {late(tr):.2f} s; "
-            f"GD {count(late_n(gd))}, {late(gd):.2f} s; SVP {count(late_n(svp))}, {late(svp):.2f} s",
-            late_n(tr) < late_n(gd) and late(tr) < late(gd),
+            f"from 1e-5 to 1e-20: TR {count(late_n['TR'])} iterations, {late['TR']:.2f} s; GD "
+            f"{count(late_n['GD'])}, {late['GD']:.2f} s; SVP {count(late_n['SVP'])}, {late['SVP']:.2f} s",
+            late_n["TR"] < late_n["GD"] and late["TR"] < late["GD"],
             f"in iterations it does; its {curves.late_products(tr):g} Hessian products there cost more than "
             "the gradients of the descent",
         ),
@@ -197,10 +198,13 @@ def _uy_metric(curves: Curves) -> list[Claim]:
 def _uy_rtrmc(curves: Curves) -> list[Claim]:
     """Compare each pair of methods, early and late."""
     regions = {"RTRMC-2": methods.RTRMC_2, "TR": methods.UY_TR}
-    early, late = _each(curves.early_seconds, **regions), _each(curves.late_seconds, **regions)
-    iterations = _each(curves.iterations, **regions)
+    early, late = _each(curves.early, "seconds", **regions), _each(curves.late, "seconds", **regions)
+    iterations = _each(curves.first, "iteration", **regions)
     descents = {"RTRMC-1": methods.RTRMC_1, "GD": methods.UY_GD}
-    seconds, descents_n = _each(curves.seconds, **descents), _each(curves.iterations, **descents)
+    seconds, descents_n = (
+        _each(curves.first, "seconds", **descents),
+        _each(curves.first, "iteration", **descents),
+    )
     return [
         Claim(
             "During the first iterations RTRMC-2 is better than our trust region.",
@@ -232,9 +236,9 @@ def _uy_rtrmc(curves: Curves) -> list[Claim]:
 
 def _geometries(curves: Curves) -> list[Claim]:
     """Compare the four geometries, solver by solver."""
-    iterations = _each(curves.iterations, **DESCENTS)
-    late, early = _each(curves.late_seconds, **REGIONS), _each(curves.early_seconds, **REGIONS)
-    products, early_n = _each(curves.late_products, **REGIONS), _each(curves.early_iterations, **REGIONS)
+    iterations = _each(curves.first, "iteration", **DESCENTS)
+    late, early = _each(curves.late, "seconds", **REGIONS), _each(curves.early, "seconds", **REGIONS)
+    products, early_n = _each(curves.late_products, **REGIONS), _each(curves.early, "iteration", **REGIONS)
     return [
         Claim(
             "The gradient descents of all geometries are indistinguishable.",

@@ -155,18 +155,24 @@ def as_problem(problem: Problem) -> Any:
     >>> optimizer.run(as_problem(problem), initial_point=problem.start()).cost < 1e-10
     True
     """
-    manifold, known = LowRank(problem.geometry), _Known(problem)
+    geometry, manifold = problem.geometry, LowRank(problem.geometry)
     fields = manifold.point_layout
+    known: Here | None = None  # Pymanopt asks for value, gradient and Hessian at a point one by one
+
+    def at(point: tuple[Array, ...]) -> Here:
+        nonlocal known
+        if known is None or any(u is not v for u, v in zip(known.x, point, strict=True)):
+            known = problem.at(geometry.point_type(*point))
+        return known
 
     def cost(*point: Array) -> float:
-        return known.at(point).value
+        return at(point).value
 
     def gradient(*point: Array) -> TangentVector:
-        return TangentVector(known.at(point).gradient)
+        return TangentVector(at(point).gradient)
 
     def hessian(*arrays: Array) -> TangentVector:
-        xi = problem.geometry.tangent_type(*arrays[fields:])
-        return TangentVector(known.at(arrays[:fields]).hessian(xi))
+        return TangentVector(at(arrays[:fields]).hessian(geometry.tangent_type(*arrays[fields:])))
 
     as_function = pymanopt.function.numpy(manifold)
     return pymanopt.Problem(
@@ -175,16 +181,3 @@ def as_problem(problem: Problem) -> Any:
         riemannian_gradient=as_function(gradient),
         riemannian_hessian=as_function(hessian),
     )
-
-
-class _Known:
-    """What has been computed at the last point: Pymanopt asks for value, gradient and Hessian one by one."""
-
-    def __init__(self, problem: Problem):
-        self.problem = problem
-        self.here: Here | None = None
-
-    def at(self, point: tuple[Array, ...]) -> Here:
-        if self.here is None or any(u is not v for u, v in zip(self.here.x, point, strict=True)):
-            self.here = self.problem.at(self.problem.geometry.point_type(*point))
-        return self.here
