@@ -27,7 +27,6 @@ class Demo:
     picture: Floats
     known: NDArray[np.bool_]
     completed: Floats
-    factors: tuple[Floats, Floats]
     result: rf.Result
     seconds: float
 
@@ -45,7 +44,9 @@ class Demo:
 
 def run(seed: int = 0) -> Demo:
     """Hide pixels of a photograph and complete it."""
-    picture = _photograph()
+    from sklearn.datasets import load_sample_image
+
+    picture = load_sample_image("china.jpg").mean(axis=2)
     known = np.random.default_rng(seed).random(picture.shape) < KNOWN
     began = perf_counter()
     centre = float(picture[known].mean())
@@ -56,7 +57,7 @@ def run(seed: int = 0) -> Demo:
     result = rf.minimize(problem, max_iterations=40, tolerance=0, stop=rf.stopping.RelativeChange(1e-3))
     L, R = result.factors
     completed = np.clip(L @ R.T + centre, 0, 255)
-    return Demo(picture, known, completed, (L, R), result, perf_counter() - began)
+    return Demo(picture, known, completed, result, perf_counter() - began)
 
 
 def write(demo: Demo, picture: Path, command: str) -> tuple[Path, Path, Path]:
@@ -103,7 +104,7 @@ def _report_of(demo: Demo, command: str) -> Report:
         rank=RANK,
         trace=demo.result.trace,
         seconds=demo.seconds,
-        singular_values=singular_values(*demo.factors),
+        singular_values=singular_values(*demo.result.factors),
         residuals=(demo.picture - demo.completed)[unknown],
         errors=demo.errors,
         held_out=int(unknown.sum()),
@@ -117,12 +118,6 @@ def write_known(demo: Demo, path: str | Path) -> None:
     rows, cols = np.nonzero(demo.known)
     values = demo.picture[demo.known].round(1)
     rf.data.write_triples(path, rf.data.Triples(rows, cols, values, demo.picture.shape))
-
-
-def _photograph() -> Floats:
-    from sklearn.datasets import load_sample_image
-
-    return np.asarray(load_sample_image("china.jpg").mean(axis=2))
 
 
 def _means(picture: Floats, known: NDArray[np.bool_]) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import inf
 from statistics import median
 from typing import Any
@@ -67,20 +67,32 @@ class Run:
         """The cost after each iteration, the start first."""
         return self.trace["value"]
 
-    @property
     def iterations(self) -> int:
         """How many iterations it took, or was allowed."""
         return self.trace[-1].iteration
 
-    def first(self, column: str, level: float) -> float:
+    def per_iteration(self) -> float:
+        """Seconds of an iteration."""
+        return self.trace[-1].seconds / max(self.iterations(), 1)
+
+    def final(self) -> float:
+        """The last cost."""
+        return float(self.values[-1])
+
+    def first(self, column: str, level: float = TARGET) -> float:
         """Iteration, or seconds, at which the cost is first at most `level`; infinite if never."""
         reached = np.flatnonzero(self.values <= level)
         return float(self.trace[column][reached[0]]) if reached.size else inf
 
     def late(self, column: str) -> float:
-        """Iterations, or seconds, from `LATE` to the target; infinite if it is not reached."""
-        end = self.first(column, TARGET)
+        """Iterations, or seconds, from `LATE` to the target, the asymptotic phase; infinite if never."""
+        end = self.first(column)
         return end - self.first(column, LATE) if end < inf else inf
+
+    def late_products(self) -> float:
+        """Hessian products from `LATE` on, for trust regions."""
+        late = self.trace["iteration"] > self.first("iteration", LATE)
+        return float(self.trace["inner_iterations"][late].sum())
 
 
 @dataclass(frozen=True)
@@ -89,50 +101,22 @@ class Curves:
 
     runs: tuple[Run, ...]
 
-    def of(self, label: str) -> list[Run]:
+    @property
+    def early(self) -> float:
+        """A thousandth of the first method's cost at the start."""
+        return 1e-3 * float(self.runs[0].values[0])
+
+    def of(self, method: Competitor) -> list[Run]:
         """Return the runs of one method, instance by instance."""
-        return [run for run in self.runs if run.label == label]
+        return [run for run in self.runs if run.label == method.label]
 
-    def median(self, label: str, measure: Callable[[Run], float]) -> float:
-        """Return the median of `measure` over the instances."""
-        return float(median(measure(run) for run in self.of(label)))
+    def median(self, method: Competitor, measure: Callable[..., float], *given: Any) -> float:
+        """Return the median of `measure(run, *given)` over the instances."""
+        return float(median(measure(run, *given) for run in self.of(method)))
 
-    def first(self, label: str, column: str, level: float = TARGET) -> float:
-        """Median iterations, or seconds, to `level`; infinite if most runs do not get there."""
-        return self.median(label, lambda run: run.first(column, level))
-
-    def early(self, label: str, column: str) -> float:
-        """Median iterations, or seconds, to a thousandth of the first method's cost at the start."""
-        return self.first(label, column, 1e-3 * self.runs[0].values[0])
-
-    def late(self, label: str, column: str) -> float:
-        """Median iterations, or seconds, from `LATE` to the target: the asymptotic phase."""
-        return self.median(label, lambda run: run.late(column))
-
-    def total(self, label: str) -> str:
-        """Return iterations and seconds to the target in words."""
-        return f"{count(self.first(label, 'iteration'))}, {self.first(label, 'seconds'):.1f} s"
-
-    def late_products(self, label: str) -> float:
-        """Median Hessian products from `LATE` to the target, for trust regions."""
-
-        def products(run: Run) -> float:
-            late = run.trace["iteration"] > run.first("iteration", LATE)
-            return float(run.trace["inner_iterations"][late].sum())
-
-        return self.median(label, products)
-
-    def per_iteration(self, label: str) -> float:
-        """Median seconds of an iteration."""
-        return self.median(label, lambda run: run.trace[-1].seconds / max(run.iterations, 1))
-
-    def length(self, label: str) -> float:
-        """Median iterations that a run took, or was allowed."""
-        return self.median(label, lambda run: run.iterations)
-
-    def final(self, label: str) -> float:
-        """Median of the last cost."""
-        return self.median(label, lambda run: float(run.values[-1]))
+    def medians(self, measure: Callable[..., float], *given: Any, **methods: Competitor) -> dict[str, float]:
+        """Return the medians of several methods, by the names that they have here."""
+        return {name: self.median(method, measure, *given) for name, method in methods.items()}
 
 
 def count(iterations: float) -> str:
@@ -167,11 +151,9 @@ class Figure:
     title: str
     size: str  # "middle" or "large", of `Scale`
     competitors: tuple[Competitor, ...]
-    claims: Callable[[Curves], list[Claim]] = field(compare=False)
+    claims: Callable[[Curves], list[Claim]]
 
-    def run(
-        self, scale: Scale, seed: int, known: Known, show: Callable[[str], None] = lambda line: None
-    ) -> Curves:
+    def run(self, scale: Scale, seed: int, known: Known, show: Callable[[str], None]) -> Curves:
         """Run every competitor on every instance, all from one start per instance.
 
         `known` holds the runs of other figures: a competitor runs once per instance, however many figures

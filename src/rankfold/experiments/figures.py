@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import inf
 
 import numpy as np
 
 from rankfold.experiments import competitors as methods
-from rankfold.experiments.curves import GD_LIMIT, Claim, Competitor, Curves, Figure, Floats, count
+from rankfold.experiments.curves import GD_LIMIT, Claim, Competitor, Curves, Figure, Floats, Run, count
 
-Numbers = dict[str, float]
 DESCENTS = {"GH": methods.GH_GD, "UBV": methods.UBV_GD, "UY": methods.UY_GD, "LRGeom": methods.LRGEOM_GD}
 REGIONS = {"GH": methods.GH_TR, "UBV": methods.UBV_TR, "UY": methods.UY_TR, "LRGeom": methods.LRGEOM_TR}
 
 
-def _each(measure: Callable[..., float], *column: str, **chosen: Competitor) -> Numbers:
-    return {name: measure(method.label, *column) for name, method in chosen.items()}
-
-
-def _counts(numbers: Numbers) -> str:
+def _counts(numbers: dict[str, float]) -> str:
     return ", ".join(f"{name} {count(number)}" for name, number in numbers.items())
 
 
-def _seconds(numbers: Numbers) -> str:
+def _seconds(numbers: dict[str, float]) -> str:
     return ", ".join(f"{name} {number:.2f}" for name, number in numbers.items())
 
 
-def _similar(numbers: Numbers, ratio: float) -> bool:
+def _total(curves: Curves, method: Competitor) -> str:
+    iterations, seconds = (curves.median(method, Run.first, column) for column in ("iteration", "seconds"))
+    return f"{count(iterations)}, {seconds:.1f} s"
+
+
+def _similar(numbers: dict[str, float], ratio: float) -> bool:
     return max(numbers.values()) <= ratio * min(numbers.values())
 
 
 def _step_issue(curves: Curves) -> list[Claim]:
-    """Compare iterations of the two metrics, from the two starts."""
-    n = _each(curves.first, "iteration", GD=methods.GH_GD, MMMF=methods.MMMF)
-    unbalanced_n = curves.first(methods.MMMF_2.label, "iteration")
-    pairs = zip(curves.of(methods.GH_GD.label), curves.of(methods.GH_GD_2.label), strict=True)
+    n = curves.medians(Run.first, "iteration", GD=methods.GH_GD, MMMF=methods.MMMF)
+    slow = curves.median(methods.MMMF_2, Run.first, "iteration")
+    pairs = zip(curves.of(methods.GH_GD), curves.of(methods.GH_GD_2), strict=True)
     difference = max(_difference(one.values, two.values) for one, two in pairs)
     return [
         Claim(
@@ -45,9 +43,9 @@ def _step_issue(curves: Curves) -> list[Claim]:
         ),
         Claim(
             "MMMF converges more slowly from ‖H₀‖ = 2‖G₀‖.",
-            f"median iterations to 1e-20: {count(n['MMMF'])} balanced, {count(unbalanced_n)} unbalanced; "
-            f"median cost {curves.final(methods.MMMF_2.label):.1e} then, after at most {GD_LIMIT} iterations",
-            unbalanced_n >= 1.2 * n["MMMF"],
+            f"median iterations to 1e-20: {count(n['MMMF'])} balanced, {count(slow)} unbalanced; median "
+            f"cost {curves.median(methods.MMMF_2, Run.final):.1e} then, after at most {GD_LIMIT} iterations",
+            slow >= 1.2 * n["MMMF"],
         ),
         Claim(
             "The proposed metric is not affected by the balance of the factors.",
@@ -63,12 +61,11 @@ def _difference(one: Floats, two: Floats) -> float:
 
 
 def _gh(curves: Curves) -> list[Claim]:
-    """Compare the trust region's late phase with that of the first-order methods."""
-    iterations = _each(curves.first, "iteration", GD=methods.GH_GD, MMMF=methods.MMMF)
-    late = _each(curves.late, "seconds", TR=methods.GH_TR, GD=methods.GH_GD, LMaFit=methods.LMAFIT)
-    late_n = _each(curves.late, "iteration", TR=methods.GH_TR, GD=methods.GH_GD, LMaFit=methods.LMAFIT)
-    early = _each(curves.early, "seconds", TR=methods.GH_TR, GD=methods.GH_GD)
-    products = curves.late_products(methods.GH_TR.label)
+    iterations = curves.medians(Run.first, "iteration", GD=methods.GH_GD, MMMF=methods.MMMF)
+    late = curves.medians(Run.late, "seconds", TR=methods.GH_TR, GD=methods.GH_GD, LMaFit=methods.LMAFIT)
+    late_n = curves.medians(Run.late, "iteration", TR=methods.GH_TR, GD=methods.GH_GD, LMaFit=methods.LMAFIT)
+    early = curves.medians(Run.first, "seconds", curves.early, TR=methods.GH_TR, GD=methods.GH_GD)
+    products = curves.median(methods.GH_TR, Run.late_products)
     return [
         Claim(
             "MMMF and the gradient descent scheme perform similarly.",
@@ -97,8 +94,8 @@ def _gh(curves: Curves) -> list[Claim]:
 
 
 def _lmafit(curves: Curves) -> list[Claim]:
-    cost = _each(curves.per_iteration, LMaFit=methods.LMAFIT, GD=methods.GH_GD)
-    iterations = _each(curves.first, "iteration", LMaFit=methods.LMAFIT, GD=methods.GH_GD)
+    cost = curves.medians(Run.per_iteration, LMaFit=methods.LMAFIT, GD=methods.GH_GD)
+    iterations = curves.medians(Run.first, "iteration", LMaFit=methods.LMAFIT, GD=methods.GH_GD)
     return [
         Claim(
             "LMaFit has a smaller cost per iteration.",
@@ -118,10 +115,9 @@ def _lmafit(curves: Curves) -> list[Claim]:
 
 
 def _polar_vs_svd(curves: Curves) -> list[Claim]:
-    """Compare the two middles."""
-    iterations = _each(curves.first, "iteration", SPD=methods.UBV_GD, diagonal=methods.DIAGONAL)
-    final = _each(curves.final, SPD=methods.UBV_GD, diagonal=methods.DIAGONAL)
-    runs = curves.of(methods.DIAGONAL.label)
+    iterations = curves.medians(Run.first, "iteration", SPD=methods.UBV_GD, diagonal=methods.DIAGONAL)
+    final = curves.medians(Run.final, SPD=methods.UBV_GD, diagonal=methods.DIAGONAL)
+    runs = curves.of(methods.DIAGONAL)
     ends = sum(run.first("iteration", 1e-20) > GD_LIMIT for run in runs)
     return [
         Claim(
@@ -139,14 +135,13 @@ def _polar_vs_svd(curves: Curves) -> list[Claim]:
 
 
 def _ubv_svp(curves: Curves) -> list[Claim]:
-    """Compare iterations and seconds of SVP and gradient descent, and the trust region's late phase."""
-    gd, tr, svp = (method.label for method in (methods.UBV_GD, methods.UBV_TR, methods.SVP_))
-    pairs = zip(curves.of(gd), curves.of(svp), strict=True)
-    ratios = [b.iterations / a.iterations for a, b in pairs]
-    pace = _each(curves.per_iteration, SVP=methods.SVP_, GD=methods.UBV_GD)
+    pairs = zip(curves.of(methods.UBV_GD), curves.of(methods.SVP_), strict=True)
+    ratios = [b.iterations() / a.iterations() for a, b in pairs]
+    products = curves.median(methods.UBV_TR, Run.late_products)
+    pace = curves.medians(Run.per_iteration, SVP=methods.SVP_, GD=methods.UBV_GD)
     time = pace["SVP"] / pace["GD"]
-    late = _each(curves.late, "seconds", TR=methods.UBV_TR, GD=methods.UBV_GD, SVP=methods.SVP_)
-    late_n = _each(curves.late, "iteration", TR=methods.UBV_TR, GD=methods.UBV_GD, SVP=methods.SVP_)
+    late = curves.medians(Run.late, "seconds", TR=methods.UBV_TR, GD=methods.UBV_GD, SVP=methods.SVP_)
+    late_n = curves.medians(Run.late, "iteration", TR=methods.UBV_TR, GD=methods.UBV_GD, SVP=methods.SVP_)
     return [
         Claim(
             "Iterations of SVP and gradient descent are similar for some instances.",
@@ -168,23 +163,22 @@ def _ubv_svp(curves: Curves) -> list[Claim]:
             f"from 1e-5 to 1e-20: TR {count(late_n['TR'])} iterations, {late['TR']:.2f} s; GD "
             f"{count(late_n['GD'])}, {late['GD']:.2f} s; SVP {count(late_n['SVP'])}, {late['SVP']:.2f} s",
             late_n["TR"] < late_n["GD"] and late["TR"] < late["GD"],
-            f"in iterations it does; its {curves.late_products(tr):g} Hessian products there cost more than "
+            f"in iterations it does; its {products:g} Hessian products there cost more than "
             "the gradients of the descent",
         ),
         Claim(
             "(Not in the paper, whose authors could not run OptSpace at this size.)",
-            f"OptSpace: median iterations to 1e-20 {curves.total(methods.OPTSPACE.label)}; "
-            f"GD {curves.total(gd)}",
+            f"OptSpace: median iterations to 1e-20 {_total(curves, methods.OPTSPACE)}; "
+            f"GD {_total(curves, methods.UBV_GD)}",
             None,
         ),
     ]
 
 
 def _uy_metric(curves: Curves) -> list[Claim]:
-    """Compare where the two metrics end."""
     start = float(curves.runs[0].values[0])
-    end = _each(curves.final, ours=methods.UY_GD, flat=methods.EUCLIDEAN_UY)
-    after = _each(curves.length, ours=methods.UY_GD, flat=methods.EUCLIDEAN_UY)
+    end = curves.medians(Run.final, ours=methods.UY_GD, flat=methods.EUCLIDEAN_UY)
+    after = curves.medians(Run.iterations, ours=methods.UY_GD, flat=methods.EUCLIDEAN_UY)
     return [
         Claim(
             "With the Euclidean metric the algorithm flattens out, very slow to converge.",
@@ -196,14 +190,16 @@ def _uy_metric(curves: Curves) -> list[Claim]:
 
 
 def _uy_rtrmc(curves: Curves) -> list[Claim]:
-    """Compare each pair of methods, early and late."""
     regions = {"RTRMC-2": methods.RTRMC_2, "TR": methods.UY_TR}
-    early, late = _each(curves.early, "seconds", **regions), _each(curves.late, "seconds", **regions)
-    iterations = _each(curves.first, "iteration", **regions)
+    early, late = (
+        curves.medians(Run.first, "seconds", curves.early, **regions),
+        curves.medians(Run.late, "seconds", **regions),
+    )
+    iterations = curves.medians(Run.first, "iteration", **regions)
     descents = {"RTRMC-1": methods.RTRMC_1, "GD": methods.UY_GD}
     seconds, descents_n = (
-        _each(curves.first, "seconds", **descents),
-        _each(curves.first, "iteration", **descents),
+        curves.medians(Run.first, "seconds", **descents),
+        curves.medians(Run.first, "iteration", **descents),
     )
     return [
         Claim(
@@ -235,10 +231,15 @@ def _uy_rtrmc(curves: Curves) -> list[Claim]:
 
 
 def _geometries(curves: Curves) -> list[Claim]:
-    """Compare the four geometries, solver by solver."""
-    iterations = _each(curves.first, "iteration", **DESCENTS)
-    late, early = _each(curves.late, "seconds", **REGIONS), _each(curves.early, "seconds", **REGIONS)
-    products, early_n = _each(curves.late_products, **REGIONS), _each(curves.early, "iteration", **REGIONS)
+    iterations = curves.medians(Run.first, "iteration", **DESCENTS)
+    late, early = (
+        curves.medians(Run.late, "seconds", **REGIONS),
+        curves.medians(Run.first, "seconds", curves.early, **REGIONS),
+    )
+    products, early_n = (
+        curves.medians(Run.late_products, **REGIONS),
+        curves.medians(Run.first, "iteration", curves.early, **REGIONS),
+    )
     return [
         Claim(
             "The gradient descents of all geometries are indistinguishable.",
@@ -262,7 +263,7 @@ def _geometries(curves: Curves) -> list[Claim]:
         ),
         Claim(
             "(Not in the paper: LRGeom's conjugate gradients.)",
-            f"median iterations to 1e-20: {curves.total(methods.LRGEOM_CG.label)}",
+            f"median iterations to 1e-20: {_total(curves, methods.LRGEOM_CG)}",
             None,
         ),
     ]
