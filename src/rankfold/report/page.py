@@ -8,12 +8,11 @@ from html import escape
 from importlib.resources import files
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankfold._version import __version__
 from rankfold.atomic import replace_text
 from rankfold.report import charts
-from rankfold.report.content import DataSummary, Report
+from rankfold.report.content import DataSummary, Integers, Report
 
 RESIDUAL_BARS = 41  # odd, so that one is centred at 0
 SPREAD = 4.0  # standard deviations of the residuals that are drawn
@@ -72,16 +71,13 @@ def _quality(report: Report) -> str:
     ]  # fmt: skip
     sentence = f"On {report.held_out:,} entries that the fit never saw, its error is {ours:.4g}"
     words = f"<p>{sentence}{': ' if lines else ''}{', '.join(lines)}.</p>"
-    chart = _figure(charts.bars([*report.errors.items()]), "Root-mean-square error on held-out entries")
-    return _section("How good is it?", words + _grid(chart, _rank_path(report)))
-
-
-def _rank_path(report: Report) -> str:
-    if len(report.ranks) < 2:
-        return ""
-    ranks, errors = zip(*report.ranks, strict=True)
-    drawn = charts.line(ranks, errors, "rank", "error", mark=ranks.index(report.rank))
-    return _figure(drawn, f"Mean loss of entries held out to choose the rank; {report.rank} was chosen")
+    drawn = [_figure(charts.bars([*report.errors.items()]), "Root-mean-square error on held-out entries")]
+    if len(report.ranks) > 1:
+        ranks, errors = zip(*report.ranks, strict=True)
+        path = charts.line(ranks, errors, "rank", "error", mark=ranks.index(report.rank))
+        caption = f"Mean loss of entries held out to choose the rank; {report.rank} was chosen"
+        drawn.append(_figure(path, caption))
+    return _section("How good is it?", words + _grid(*drawn))
 
 
 def _data(data: DataSummary) -> str:
@@ -98,7 +94,7 @@ def _data(data: DataSummary) -> str:
     return _section("The data", _table(facts) + _grid(*drawn))
 
 
-def _counts(counts: NDArray[np.integer]) -> str:
+def _counts(counts: Integers) -> str:
     empty = int(np.count_nonzero(counts == 0))
     words = f"{len(counts):,}; entries in each: median {np.median(counts):g}, at most {counts.max():,}"
     return f"{words}; {empty:,} have none" if empty else words
