@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
 from shlex import join
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from rankfold.cli import options
-from rankfold.cli.console import INTERRUPTED, check_writable, fail, note, print_json, print_table
-
-if TYPE_CHECKING:
-    from rankfold.cli.completing import Fit
-    from rankfold.report import Report
-
-Files = dict[str, Path]
+from rankfold.cli.console import INTERRUPTED, check_writable, fail
 
 
 def complete(
@@ -69,6 +62,7 @@ def complete(
     import rankfold as rf
     from rankfold.cli import completing
     from rankfold.report.figure import check_format
+    from rankfold.run.stopping import StopKind
 
     for path in (output, report, checkpoint, plot):
         check_writable(path)
@@ -76,10 +70,8 @@ def complete(
         check_format(plot)
     if duplicates not in ("keep", "error"):
         raise typer.BadParameter(f"--duplicates is keep or error, not {duplicates!r}")
-    columns, held_out = (
-        (options.column_of(row), options.column_of(col), options.column_of(value)),
-        options.part_or_file(holdout),
-    )
+    columns = options.column_of(row), options.column_of(col), options.column_of(value)
+    held_out = options.part_or_file(holdout)
     source = completing.Source(triples, columns, delimiter, header, held_out, duplicates == "error", seed)
     model = rf.MatrixCompletion(
         options.number_or_auto(rank, int, "--rank"),
@@ -95,55 +87,9 @@ def complete(
     found = completing.fit(data, model, checkpoint, resume)
     began = perf_counter()
     made = completing.report_of(data, found, source, join(["rankfold", *sys.argv[1:]]))
-    files = _write(found, made, output, report, plot)
+    files = completing.write(found, made, output, report, plot)
     seconds = {"read": data.seconds, "fit": found.seconds, "write": perf_counter() - began}
-    (_print_json if json else _print_text)(found, made, seconds, files)
-    if found.interrupted:
+    (completing.tell_json if json else completing.tell)(found, made, seconds, files)
+    if StopKind(model.stop_kind_) is StopKind.INTERRUPTED:
         kept = f"; the best model so far is in {output}" if output else "; give -o to keep the model"
-        fail(f"{found.model.stop_reason_}{kept}", INTERRUPTED)
-
-
-def _write(found: Fit, made: Report, output: Path | None, report: Path | None, plot: Path | None) -> Files:
-    """Write what was asked for, and return it by name."""
-    import rankfold as rf
-    from rankfold.report import write_report
-    from rankfold.report.figure import draw
-
-    asked = {
-        "model": (output, partial(rf.save, found.model)),
-        "report": (report, partial(write_report, made)),
-        "plot": (plot, partial(draw, made)),
-    }
-    files = {}
-    for name, (path, write) in asked.items():
-        if path is not None:
-            write(path)
-            files[name] = path
-    return files
-
-
-def _print_json(found: Fit, report: Report, seconds: dict[str, float], files: Files) -> None:
-    model, last = found.model, report.trace[-1]
-    print_json({
-        "shape": report.data.shape, "entries": report.data.entries, "held_out": report.held_out,
-        "rank": model.rank_, "regularization": model.regularization_, "iterations": last.iteration,
-        "converged": model.converged_, "stop_reason": model.stop_reason_, "cost": last.value,
-        "errors": report.errors, "duplicates": found.repeated, "seconds": seconds, "files": files,
-    })  # fmt: skip
-
-
-def _print_text(found: Fit, report: Report, seconds: dict[str, float], files: Files) -> None:
-    d1, d2 = report.data.shape
-    typer.echo(
-        f"{report.data.entries:,} entries of a {d1:,} × {d2:,} matrix, completed at rank {report.rank} in "
-        f"{seconds['fit']:.1f} s ({report.trace[-1].iteration} iterations; {found.model.stop_reason_})."
-    )
-    if report.errors:
-        rows = [(name, f"{error:.4g}") for name, error in report.errors.items()]
-        print_table((f"{report.held_out:,} held-out entries predicted by", "error (RMSE)"), rows)
-    for name, path in files.items():
-        typer.echo(f"The {name} is in {path}.")
-    if not report.errors:
-        note("To see how good it is, add --holdout 0.1, or --holdout FILE.")
-    if "model" not in files:
-        note("The model was not kept: add -o model.rankfold to use it with `rankfold predict`.")
+        fail(f"{model.stop_reason_}{kept}", INTERRUPTED)

@@ -117,14 +117,11 @@ def check_writable(path: Path | str | None) -> None:
 
 def print_json(content: Mapping[str, Any]) -> None:
     """Print a result for machines: one JSON object."""
-    typer.echo(
-        json.dumps(
-            content,
-            indent=1,
-            ensure_ascii=False,
-            default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value),
-        )
-    )
+    typer.echo(json.dumps(content, indent=1, ensure_ascii=False, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def print_table(

@@ -48,9 +48,10 @@ def predict(
       echo "ann,Alien" | rankfold predict model.rankfold -
     """
     import rankfold as rf
-    from rankfold.cli.predictions import Unknown, predicted_pairs
+    from rankfold.cli.predictions import predicted, watched
     from rankfold.cli.regressing import predicted_rows
     from rankfold.cli.table_files import write_batches
+    from rankfold.data import LabelIndex, read_pairs
 
     check_writable(output)
     fitted = rf.load(model)
@@ -66,11 +67,10 @@ def predict(
         raise ValueError(f"{model} predicts pairs: --missing is for models of `rankfold regress`")
     columns = column_of(row), column_of(col)
     guessed = header is None and all(isinstance(column, int) for column in columns)
-    unknown = Unknown(strict, guessed)
-    batches = predicted_pairs(as_completion(fitted, model), pairs, columns, delimiter, header, unknown)
-    with closing(batches):
-        write_batches(output, batches, json)
-    unknown.tell()
+    known = as_completion(fitted, model)
+    rows, cols = map(LabelIndex, known.shape_, (known.row_labels_, known.col_labels_))
+    with closing(read_pairs(pairs, rows, cols, columns, delimiter=delimiter, header=header)) as batches:
+        write_batches(output, predicted(known, watched(batches, strict, guessed)), json)
 
 
 def recommend(

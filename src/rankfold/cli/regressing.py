@@ -1,4 +1,4 @@
-"""What `rankfold regress` does: `read` samples, `fit` a model of the targets, predict by it."""
+"""What `rankfold regress` does: take `samples`, `fit` a model of the targets, predict by it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,8 @@ from rankfold.cli.table_files import numbers, numeric_columns, read_table
 from rankfold.data.io.streams import name_of
 
 
-def read(
-    file: str,
-    target: Sequence[str],
-    feature: Sequence[str] | None,
-    delimiter: str | None,
-    missing: Sequence[str] | None,
-) -> tuple[Any, Any]:
-    """Read a table of features and one of targets; features are by default all other columns of numbers."""
-    data = read_table(file, delimiter, missing)
+def samples(data: Any, file: str, target: Sequence[str], feature: Sequence[str] | None) -> tuple[Any, Any]:
+    """Return tables of features and of targets; features are by default all other columns of numbers."""
     targets = list(dict.fromkeys(target))
     others = [name for name in numeric_columns(data) if name not in targets]
     X = _features(data, list(dict.fromkeys(feature or others)), file)

@@ -70,19 +70,15 @@ def write_factors(model: Any, output: str, kind: str) -> None:
     """Write factors, offsets and labels as arrays (npz) or as a table (csv, parquet)."""
     with writing(output) as stream:
         if kind == "npz":
-            _write_arrays(model, stream)
+            (L, R), (mean, rows, cols) = model.factors_, model.biases_
+            labels = {"row_labels": model.row_labels_, "col_labels": model.col_labels_}
+            known = {name: part for name, part in labels.items() if part is not None}
+            buffer = io.BytesIO()  # an archive is written with seeks, which standard output has not
+            np.savez(buffer, L=L, R=R, mean=mean, row_offsets=rows, col_offsets=cols, **known)
+            stream.write(buffer.getbuffer())
         else:
             batches = _factor_batches(model)
             _write(stream, kind, batches[0].schema, batches)
-
-
-def _write_arrays(model: Any, stream: BinaryIO) -> None:
-    (L, R), (mean, rows, cols) = model.factors_, model.biases_
-    labels = {"row_labels": model.row_labels_, "col_labels": model.col_labels_}
-    known = {name: part for name, part in labels.items() if part is not None}
-    buffer = io.BytesIO()  # an archive is written with seeks, which standard output has not
-    np.savez(buffer, L=L, R=R, mean=mean, row_offsets=rows, col_offsets=cols, **known)
-    stream.write(buffer.getbuffer())
 
 
 def _factor_batches(model: Any) -> list[Any]:

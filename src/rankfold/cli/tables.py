@@ -85,7 +85,7 @@ def regress(
     """
     import rankfold as rf
     from rankfold.cli import regressing
-    from rankfold.cli.table_files import write_table
+    from rankfold.cli.table_files import read_table, write_table
 
     for path in (output, coefficients, predictions if predict else None):
         check_writable(path)
@@ -97,7 +97,7 @@ def regress(
         criterion=CRITERIA[criterion],
         random_state=seed,
     )
-    X, Y = regressing.read(table, target, feature, delimiter, missing)
+    X, Y = regressing.samples(read_table(table, delimiter, missing), table, target, feature)
     model, r2 = regressing.fit(X, Y, estimator, seed)
     if output is not None:
         rf.save(model, output)
