@@ -9,9 +9,9 @@ import pytest
 
 import rankfold as rf
 from rankfold.cli import demo
-from rankfold.experiments import gh
-from rankfold.experiments import report as reproduction
+from rankfold.experiments import reproduce as reproduction
 from rankfold.experiments.curves import SCALES, Curves, Run
+from rankfold.experiments.figures import FIGURES
 from rankfold.report import DataSummary, Report, figure, write_report
 
 
@@ -36,12 +36,13 @@ REPORT = Report(
     command="",
 )
 PICTURE = np.eye(4)
-DEMO = demo.Demo(PICTURE, PICTURE > 0, PICTURE, (PICTURE, PICTURE), RESULT, 1.0)
-CURVES = Curves(tuple(Run(c.label, 0, RESULT.trace) for c in gh.FIGURE.competitors))
+DEMO = demo.Demo(PICTURE, PICTURE > 0, PICTURE, RESULT, 1.0)
+GH = next(figure for figure in FIGURES if figure.name == "gh")
+CURVES = Curves(tuple(Run(c.label, 0, RESULT.trace) for c in GH.competitors))
 
 
 def write_figure(path):
-    reproduction.write_figure(gh.FIGURE, CURVES, SCALES["small"], 0, 1.0, path.parent)
+    reproduction.write_figure(GH, CURVES, SCALES["small"], 0, 1.0, path.parent)
 
 
 WRITERS = {

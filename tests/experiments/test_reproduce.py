@@ -7,8 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 from rankfold.cli import app
+from rankfold.experiments.competitors import GH_GD
 from rankfold.experiments.curves import SCALES, Curves, Run, Scale
-from rankfold.experiments.reproduce import FIGURES, reproduce
+from rankfold.experiments.figures import FIGURES
+from rankfold.experiments.reproduce import reproduce
 from rankfold.run.trace import Trace, TraceRow
 
 
@@ -38,11 +40,12 @@ def test_every_figure_leaves_plot_traces_claims_and_a_report(tmp_path, monkeypat
 
 def test_measures_of_a_run_that_never_gets_there():
     trace = Trace([TraceRow(0, 1.0, 1.0, 0.0), TraceRow(1, 1e-6, 1.0, 0.5), TraceRow(2, 1e-7, 1.0, 2.0)])
-    curves = Curves((Run("a", 0, trace),))
-    assert curves.iterations("a", 1e-5) == 1
-    assert curves.seconds("a", 1e-5) == 0.5
-    assert curves.iterations("a") == curves.late_seconds("a") == float("inf")
-    assert curves.per_iteration("a") == 1.0
+    run = Run(GH_GD.label, 0, trace)
+    assert run.first("iteration", 1e-5) == 1
+    assert run.first("seconds", 1e-5) == 0.5
+    assert run.first("iteration") == run.late("seconds") == float("inf")
+    assert run.per_iteration() == 1.0
+    assert Curves((run, run)).medians(Run.first, "seconds", 1e-5, GD=GH_GD) == {"GD": 0.5}
 
 
 def test_what_there_is_none_of(tmp_path):

@@ -6,8 +6,12 @@ from typing import Annotated
 
 import typer
 
-from rankfold.cli import complete, impute, models, predict, regress, show
+from rankfold.cli.complete import complete
 from rankfold.cli.console import guarded
+from rankfold.cli.models import export, info
+from rankfold.cli.predict import predict, recommend
+from rankfold.cli.show import bench, demo, reproduce
+from rankfold.cli.tables import impute, regress
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -40,16 +44,5 @@ def main(
     """
 
 
-for command in (
-    complete.complete,
-    predict.predict,
-    predict.recommend,
-    impute.impute,
-    regress.regress,
-    models.info,
-    models.export,
-    show.bench,
-    show.demo,
-    show.reproduce,
-):
+for command in (complete, predict, recommend, impute, regress, info, export, bench, demo, reproduce):
     app.command()(guarded(command))

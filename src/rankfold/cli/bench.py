@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -36,31 +35,20 @@ def compare(shape: tuple[int, int], rank: int, oversampling: float, seed: int) -
     >>> [run.method for run in compare((60, 60), 1, 8.0, 0)][:2]
     ['rankfold', 'LMaFit']
     """
-    methods: dict[str, Callable[[CompletionInstance, int], Timing]] = {
-        "rankfold": _ours("rankfold", "auto"),
-        "LMaFit": _ours("LMaFit", LMaFit()),
-        "gradient descent": _ours("gradient descent", GradientDescent()),
-    }
+    methods = {"rankfold": "auto", "LMaFit": LMaFit(), "gradient descent": GradientDescent()}
     small = random_completion(SMALL, rank, oversampling, seed)
     data = random_completion(shape, rank, oversampling, seed)
-    for method in methods.values():
-        method(small, rank)
+    for name, solver in methods.items():
+        _timed(name, solver, small, rank)
     # in turn, so that whatever else this machine does hits all alike
-    runs = [[method(data, rank) for method in methods.values()] for _ in range(REPEATS)]
-    return [_median(list(of_method)) for of_method in zip(*runs, strict=True)]
+    runs = [[_timed(*method, data, rank) for method in methods.items()] for _ in range(REPEATS)]
+    by_method = zip(*runs, strict=True)
+    return [sorted(same, key=lambda run: run.seconds)[REPEATS // 2] for same in by_method]
 
 
-def _median(runs: list[Timing]) -> Timing:
-    return sorted(runs, key=lambda run: run.seconds)[len(runs) // 2]
-
-
-def _ours(name: str, solver: Any) -> Callable[[CompletionInstance, int], Timing]:
-    def run(data: CompletionInstance, rank: int) -> Timing:
-        problem = Problem.of(Completion.from_triples(data), rank)
-        began = perf_counter()
-        result = minimize(problem, solver, tolerance=TOLERANCE, max_iterations=LIMIT)
-        seconds = perf_counter() - began
-        error = data.relative_error(*result.factors)
-        return Timing(name, seconds, result.iterations, float(error))
-
-    return run
+def _timed(name: str, solver: Any, data: CompletionInstance, rank: int) -> Timing:
+    problem = Problem.of(Completion.from_triples(data), rank)
+    began = perf_counter()
+    result = minimize(problem, solver, tolerance=TOLERANCE, max_iterations=LIMIT)
+    seconds = perf_counter() - began
+    return Timing(name, seconds, result.iterations, float(data.relative_error(*result.factors)))

@@ -6,28 +6,12 @@ import sys
 from pathlib import Path
 from shlex import join
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from rankfold.cli.console import INTERRUPTED, check_writable, fail, note, print_json, print_table
-from rankfold.cli.options import (
-    ColColumn,
-    Delimiter,
-    Header,
-    Json,
-    RowColumn,
-    Seed,
-    column_of,
-    number_or_auto,
-    part_or_file,
-)
-
-if TYPE_CHECKING:
-    from rankfold.cli.completing import Fit
-    from rankfold.report import Report
-
-Files = dict[str, Path]
+from rankfold.cli import options
+from rankfold.cli.console import INTERRUPTED, check_writable, fail
 
 
 def complete(
@@ -36,11 +20,11 @@ def complete(
     ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the model goes.")] = None,
     rank: Annotated[str, typer.Option(help="Rank of the matrix: a number, or auto.")] = "5",
-    row: RowColumn = "0",
-    col: ColColumn = "1",
+    row: options.RowColumn = "0",
+    col: options.ColColumn = "1",
     value: Annotated[str, typer.Option(help="Column with the value.")] = "2",
-    delimiter: Delimiter = None,
-    header: Header = None,
+    delimiter: options.Delimiter = None,
+    header: options.Header = None,
     holdout: Annotated[
         str, typer.Option(help="What to measure the error on: a part of the entries, or a file like TRIPLES.")
     ] = "0",
@@ -56,12 +40,12 @@ def complete(
     tol: Annotated[
         float, typer.Option(help="Stop when three iterations gain less than this part of the cost.")
     ] = 1e-4,
-    seed: Seed = 0,
+    seed: options.Seed = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the fit: .png, .svg or .pdf.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Save the run here every minute.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on from a checkpoint of the same command.")] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Complete a matrix from a file of known entries: row, column, value.
 
@@ -75,90 +59,37 @@ def complete(
 
     Ctrl-C ends the fit and keeps the best model so far.
     """
+    import rankfold as rf
     from rankfold.cli import completing
+    from rankfold.report.figure import check_format
+    from rankfold.run.stopping import StopKind
 
-    _check_outputs(output, report, checkpoint, plot)
-    columns = column_of(row), column_of(col), column_of(value)
-    source = completing.Source(
-        triples, columns, delimiter, header, part_or_file(holdout), _refused(duplicates), seed
-    )
-    options = completing.CompletionOptions(
-        number_or_auto(rank, int, "--rank"),
-        bias,
-        loss,
-        number_or_auto(regularization, float, "--regularization"),
-        max_iter,
-        tol,
-        seed,
-    )
-    data = completing.read(source)
-    found = completing.fit(data, options, checkpoint, resume)
-    began = perf_counter()
-    made = completing.report_of(data, found, source, options, join(["rankfold", *sys.argv[1:]]))
-    files = _write(found, made, output, report, plot)
-    seconds = {"read": data.seconds, "fit": found.seconds, "write": perf_counter() - began}
-    (_print_json if json else _print_text)(found, made, seconds, files)
-    if found.interrupted:
-        kept = f"; the best model so far is in {output}" if output else "; give -o to keep the model"
-        fail(f"{found.model.stop_reason_}{kept}", INTERRUPTED)
-
-
-def _check_outputs(*paths: Path | None) -> None:
-    for path in paths:
+    for path in (output, report, checkpoint, plot):
         check_writable(path)
-    plot = paths[-1]
     if plot is not None:
-        from rankfold.report.figure import check_format
-
         check_format(plot)
-
-
-def _refused(duplicates: str) -> bool:
     if duplicates not in ("keep", "error"):
         raise typer.BadParameter(f"--duplicates is keep or error, not {duplicates!r}")
-    return duplicates == "error"
-
-
-def _write(found: Fit, made: Report, output: Path | None, report: Path | None, plot: Path | None) -> Files:
-    """Write what was asked for, and return it by name."""
-    import rankfold as rf
-
-    if output is not None:
-        rf.save(found.model, output)
-    if report is not None:
-        from rankfold.report import write_report
-
-        write_report(made, report)
-    if plot is not None:
-        from rankfold.report.figure import draw
-
-        draw(made, plot)
-    asked = {"model": output, "report": report, "plot": plot}
-    return {name: path for name, path in asked.items() if path is not None}
-
-
-def _print_json(found: Fit, report: Report, seconds: dict[str, float], files: Files) -> None:
-    model, last = found.model, report.trace[-1]
-    print_json({
-        "shape": report.data.shape, "entries": report.data.entries, "held_out": report.held_out,
-        "rank": model.rank_, "regularization": model.regularization_, "iterations": last.iteration,
-        "converged": model.converged_, "stop_reason": model.stop_reason_, "cost": last.value,
-        "errors": report.errors, "duplicates": found.repeated, "seconds": seconds, "files": files,
-    })  # fmt: skip
-
-
-def _print_text(found: Fit, report: Report, seconds: dict[str, float], files: Files) -> None:
-    d1, d2 = report.data.shape
-    typer.echo(
-        f"{report.data.entries:,} entries of a {d1:,} × {d2:,} matrix, completed at rank {report.rank} in "
-        f"{seconds['fit']:.1f} s ({report.trace[-1].iteration} iterations; {found.model.stop_reason_})."
+    columns = options.column_of(row), options.column_of(col), options.column_of(value)
+    held_out = options.part_or_file(holdout)
+    source = completing.Source(triples, columns, delimiter, header, held_out, duplicates == "error", seed)
+    model = rf.MatrixCompletion(
+        options.number_or_auto(rank, int, "--rank"),
+        bias=bias,
+        loss=loss,
+        regularization=options.number_or_auto(regularization, float, "--regularization"),
+        max_iter=max_iter,
+        tol=tol,
+        random_state=seed,
+        verbose=1,
     )
-    if report.errors:
-        rows = [(name, f"{error:.4g}") for name, error in report.errors.items()]
-        print_table((f"{report.held_out:,} held-out entries predicted by", "error (RMSE)"), rows)
-    for name, path in files.items():
-        typer.echo(f"The {name} is in {path}.")
-    if not report.errors:
-        note("To see how good it is, add --holdout 0.1, or --holdout FILE.")
-    if "model" not in files:
-        note("The model was not kept: add -o model.rankfold to use it with `rankfold predict`.")
+    data = completing.read(source)
+    found = completing.fit(data, model, checkpoint, resume)
+    began = perf_counter()
+    made = completing.report_of(data, found, source, join(["rankfold", *sys.argv[1:]]))
+    files = completing.write(found, made, output, report, plot)
+    seconds = {"read": data.seconds, "fit": found.seconds, "write": perf_counter() - began}
+    (completing.tell_json if json else completing.tell)(found, made, seconds, files)
+    if StopKind(model.stop_kind_) is StopKind.INTERRUPTED:
+        kept = f"; the best model so far is in {output}" if output else "; give -o to keep the model"
+        fail(f"{model.stop_reason_}{kept}", INTERRUPTED)

@@ -1,18 +1,20 @@
-"""What `rankfold complete` does: `read` the entries, `fit` a model, make the `report_of` both."""
+"""What `rankfold complete` does: `read` entries, `fit` a model, make a `report_of` both, `write`, `tell`."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from typer import echo
 
 import rankfold as rf
-from rankfold.cli.console import INTERRUPTED, fail, note, working
+from rankfold.cli.console import INTERRUPTED, fail, note, print_json, print_table, working
 from rankfold.data import LabelIndex, Triples, read_triples, split
 from rankfold.data.io.files import format_of
 from rankfold.data.io.streams import name_of
@@ -20,12 +22,14 @@ from rankfold.data.io.text import lines_of_entries
 from rankfold.estimators.completion.entries import completion_of
 from rankfold.estimators.completion.offsets import fit_offsets, predictions
 from rankfold.estimators.completion.pattern import Pattern
-from rankfold.report import DataSummary, Report, singular_values
+from rankfold.report import DataSummary, Report, singular_values, write_report
 from rankfold.report.content import SAMPLE
-from rankfold.run.stopping import StopKind
+from rankfold.report.figure import draw
 
 Floats = NDArray[np.float64]
 Entries = tuple[NDArray[np.integer], NDArray[np.integer], Floats]
+Files = dict[str, Path]
+SETTINGS = ("rank", "bias", "loss", "regularization", "max_iter", "tol")
 _NO_MODEL = (
     "interrupted before there was a model: it is kept from the last fit only, after rank and regularization "
     "are chosen, unless both are given (--rank N --regularization X)"
@@ -54,36 +58,9 @@ class Source:
 class Data:
     """The entries to fit to, and those that the error is measured on."""
 
-    name: str
     train: Triples
     held_out: Entries | None
     seconds: float
-
-
-@dataclass(frozen=True)
-class CompletionOptions:
-    """How to fit, in the words of the command line."""
-
-    rank: int | Literal["auto"]
-    bias: bool
-    loss: str
-    regularization: float | Literal["auto"]
-    max_iter: int
-    tol: float
-    seed: int
-
-    def estimator(self) -> rf.MatrixCompletion:
-        """Return a model that is not fitted yet."""
-        return rf.MatrixCompletion(
-            self.rank,
-            bias=self.bias,
-            loss=self.loss,
-            regularization=self.regularization,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            random_state=self.seed,
-            verbose=1,
-        )
 
 
 @dataclass(frozen=True)
@@ -93,11 +70,6 @@ class Fit:
     model: Any
     repeated: int
     seconds: float
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C ended the fit."""
-        return StopKind(self.model.stop_kind_) is StopKind.INTERRUPTED
 
 
 def read(source: Source) -> Data:
@@ -111,13 +83,12 @@ def read(source: Source) -> Data:
     elif source.held_out:
         train, apart = split(train, source.held_out, source.seed)
         held_out = apart.rows, apart.cols, apart.values
-    return Data(name_of(source.file), train, held_out, perf_counter() - began)
+    return Data(train, held_out, perf_counter() - began)
 
 
-def fit(data: Data, options: CompletionOptions, checkpoint: Path | None, resume: Path | None) -> Fit:
+def fit(data: Data, model: rf.MatrixCompletion, checkpoint: Path | None, resume: Path | None) -> Fit:
     """Fit the model; Ctrl-C during the last fit leaves the best one so far."""
     began = perf_counter()
-    model = options.estimator()
     try:
         model.fit(data.train, checkpoint=checkpoint, resume=resume)
     except KeyboardInterrupt:
@@ -131,12 +102,12 @@ def fit(data: Data, options: CompletionOptions, checkpoint: Path | None, resume:
     return Fit(model, repeated, perf_counter() - began)
 
 
-def report_of(data: Data, found: Fit, source: Source, options: CompletionOptions, command: str) -> Report:
+def report_of(data: Data, found: Fit, source: Source, command: str) -> Report:
     """Gather what the report, the plot and the table show."""
     model, train = found.model, data.train
     path = model.rank_path_
-    rows, cols, values = _sample(data, options.seed)
-    summary = DataSummary.of(train.rows, train.cols, train.values, train.shape, data.name)
+    rows, cols, values = _sample(data, source.seed)
+    summary = DataSummary.of(train.rows, train.cols, train.values, train.shape, name_of(source.file))
     return Report(
         data=summary,
         rank=model.rank_,
@@ -146,18 +117,62 @@ def report_of(data: Data, found: Fit, source: Source, options: CompletionOptions
         residuals=values - model.predict_at(rows, cols),
         errors={} if data.held_out is None else _errors(model, train, data.held_out, summary.mean),
         held_out=0 if data.held_out is None else len(data.held_out[2]),
-        settings=_shown(model, source, options),
+        settings=_shown(model, source),
         command=command,
         ranks=() if path is None else tuple(zip(path.ranks, path.errors, strict=True)),
     )
 
 
-def _shown(model: Any, source: Source, options: CompletionOptions) -> dict[str, str]:
-    chosen = {name: f"{getattr(model, f'{name}_'):.4g}, chosen" for name in ("rank", "regularization")}
-    given = {n: chosen[n] if value == "auto" else f"{value}" for n, value in asdict(options).items()}
+def write(found: Fit, made: Report, output: Path | None, report: Path | None, plot: Path | None) -> Files:
+    """Write what was asked for, and return it by name."""
+    asked = {
+        "model": (output, partial(rf.save, found.model)),
+        "report": (report, partial(write_report, made)),
+        "plot": (plot, partial(draw, made)),
+    }
+    files = {}
+    for name, (path, write) in asked.items():
+        if path is not None:
+            write(path)
+            files[name] = path
+    return files
+
+
+def tell_json(found: Fit, report: Report, seconds: dict[str, float], files: Files) -> None:
+    """Say how it went to machines."""
+    model, last = found.model, report.trace[-1]
+    print_json({
+        "shape": report.data.shape, "entries": report.data.entries, "held_out": report.held_out,
+        "rank": model.rank_, "regularization": model.regularization_, "iterations": last.iteration,
+        "converged": model.converged_, "stop_reason": model.stop_reason_, "cost": last.value,
+        "errors": report.errors, "duplicates": found.repeated, "seconds": seconds, "files": files,
+    })  # fmt: skip
+
+
+def tell(found: Fit, report: Report, seconds: dict[str, float], files: Files) -> None:
+    """Say how it went to people."""
+    d1, d2 = report.data.shape
+    echo(
+        f"{report.data.entries:,} entries of a {d1:,} × {d2:,} matrix, completed at rank {report.rank} in "
+        f"{seconds['fit']:.1f} s ({report.trace[-1].iteration} iterations; {found.model.stop_reason_})."
+    )
+    if report.errors:
+        rows = [(name, f"{error:.4g}") for name, error in report.errors.items()]
+        print_table((f"{report.held_out:,} held-out entries predicted by", "error (RMSE)"), rows)
+    for name, path in files.items():
+        echo(f"The {name} is in {path}.")
+    if not report.errors:
+        note("To see how good it is, add --holdout 0.1, or --holdout FILE.")
+    if "model" not in files:
+        note("The model was not kept: add -o model.rankfold to use it with `rankfold predict`.")
+
+
+def _shown(model: Any, source: Source) -> dict[str, str]:
+    given = {name: getattr(model, name) for name in SETTINGS}
+    shown = {n: f"{getattr(model, f'{n}_'):.4g}, chosen" if v == "auto" else f"{v}" for n, v in given.items()}
     part = source.held_out
     apart = part if isinstance(part, str) else f"{part:.3g} of the entries" if part else "nothing"
-    return {"held out": apart, **given, "stopped": model.stop_reason_}
+    return {"held out": apart, **shown, "seed": f"{source.seed}", "stopped": model.stop_reason_}
 
 
 def _sample(data: Data, seed: int) -> Entries:

@@ -120,6 +120,10 @@ def print_json(content: Mapping[str, Any]) -> None:
     typer.echo(json.dumps(content, indent=1, ensure_ascii=False, default=_plain))
 
 
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
 def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None, numbers: bool = True
 ) -> None:
@@ -134,11 +138,3 @@ def print_table(
     for row in rows:
         table.add_row(*map(Text, row))
     Console().print(table)
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    if isinstance(value, Path):
-        return str(value)
-    raise TypeError(f"{type(value).__name__} has no JSON form")

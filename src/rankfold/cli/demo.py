@@ -27,7 +27,6 @@ class Demo:
     picture: Floats
     known: NDArray[np.bool_]
     completed: Floats
-    factors: tuple[Floats, Floats]
     result: rf.Result
     seconds: float
 
@@ -45,25 +44,27 @@ class Demo:
 
 def run(seed: int = 0) -> Demo:
     """Hide pixels of a photograph and complete it."""
-    picture = _photograph()
+    from sklearn.datasets import load_sample_image
+
+    picture = load_sample_image("china.jpg").mean(axis=2)
     known = np.random.default_rng(seed).random(picture.shape) < KNOWN
-    rows, cols = np.nonzero(known)
     began = perf_counter()
     centre = float(picture[known].mean())
+    rows, cols = np.nonzero(known)
     cost = rf.Completion(rows, cols, picture[known] - centre, picture.shape)
     problem = rf.Problem.of(cost, RANK)
     # A photograph is not of low rank: what a long fit gains on known pixels it loses on the others.
     result = rf.minimize(problem, max_iterations=40, tolerance=0, stop=rf.stopping.RelativeChange(1e-3))
     L, R = result.factors
     completed = np.clip(L @ R.T + centre, 0, 255)
-    return Demo(picture, known, completed, (L, R), result, perf_counter() - began)
+    return Demo(picture, known, completed, result, perf_counter() - began)
 
 
 def write(demo: Demo, picture: Path, command: str) -> tuple[Path, Path, Path]:
     """Write the picture, the report and the known pixels; return where they are."""
     report, data = picture.with_suffix(".html"), picture.with_suffix(".csv")
     plot(demo, picture)
-    write_report(report_of(demo, "A photograph", command), report)
+    write_report(_report_of(demo, command), report)
     write_known(demo, data)
     return picture, report, data
 
@@ -95,16 +96,15 @@ def plot(demo: Demo, path: str | Path) -> None:
         figure.savefig(file, format=Path(path).suffix.lower().removeprefix("."), dpi=110)
 
 
-def report_of(demo: Demo, source: str, command: str) -> Report:
-    """Return what the report shows: the known pixels, the fit, and the errors on the unknown ones."""
+def _report_of(demo: Demo, command: str) -> Report:
     rows, cols = np.nonzero(demo.known)
     unknown = ~demo.known
     return Report(
-        data=DataSummary.of(rows, cols, demo.picture[demo.known], demo.picture.shape, source),
+        data=DataSummary.of(rows, cols, demo.picture[demo.known], demo.picture.shape, "A photograph"),
         rank=RANK,
         trace=demo.result.trace,
         seconds=demo.seconds,
-        singular_values=singular_values(*demo.factors),
+        singular_values=singular_values(*demo.result.factors),
         residuals=(demo.picture - demo.completed)[unknown],
         errors=demo.errors,
         held_out=int(unknown.sum()),
@@ -120,17 +120,9 @@ def write_known(demo: Demo, path: str | Path) -> None:
     rf.data.write_triples(path, rf.data.Triples(rows, cols, values, demo.picture.shape))
 
 
-def _photograph() -> Floats:
-    from sklearn.datasets import load_sample_image
-
-    colours: Floats = np.asarray(load_sample_image("china.jpg"), dtype=np.float64)
-    return np.asarray(colours.mean(axis=2))
-
-
 def _means(picture: Floats, known: NDArray[np.bool_]) -> Floats:
-    centre = picture[known].mean()
-    residual = np.where(known, picture - centre, 0.0)
-    rows = residual.sum(axis=1, keepdims=True) / np.maximum(known.sum(axis=1, keepdims=True), 1)
-    residual = np.where(known, residual - rows, 0.0)
-    cols = residual.sum(axis=0, keepdims=True) / np.maximum(known.sum(axis=0, keepdims=True), 1)
-    return np.asarray(centre + rows + cols, dtype=np.float64)
+    guess = np.full(picture.shape, picture[known].mean())
+    for axis in (1, 0):
+        residual = np.where(known, picture - guess, 0.0).sum(axis, keepdims=True)
+        guess += residual / np.maximum(known.sum(axis, keepdims=True), 1)
+    return guess

@@ -11,15 +11,8 @@ from rankfold.cli.console import check_writable, print_json, print_table
 from rankfold.cli.options import Json, ModelFile
 
 
-def load_completion(path: Path) -> Any:
-    """Load a model that `complete` wrote."""
-    import rankfold as rf
-
-    return as_completion(rf.load(path), path)
-
-
 def as_completion(model: Any, path: Path) -> Any:
-    """Return a model that `complete` wrote, or say that it is another one."""
+    """Return a model that `complete` wrote, or refuse another one."""
     import rankfold as rf
 
     if not isinstance(model, rf.MatrixCompletion):
@@ -29,15 +22,6 @@ def as_completion(model: Any, path: Path) -> Any:
     return model
 
 
-def row_label(model: Any, text: str) -> Any:
-    """Return the row label that `text` stands for, or say which known ones are spelled like it."""
-    from rankfold.data import LabelIndex
-
-    rows = LabelIndex(model.shape_[0], model.row_labels_)
-    position = rows.require_text(text)
-    return position if rows.labels is None else rows.labels[position]
-
-
 def info(model: ModelFile, json: Json = False) -> None:
     """Say what a model file holds.
 
@@ -45,8 +29,7 @@ def info(model: ModelFile, json: Json = False) -> None:
     """
     import rankfold as rf
 
-    fitted = rf.load(model)
-    facts = _facts(fitted)
+    facts = _facts(rf.load(model))
     if json:
         print_json({"file": model, **facts})
     else:
@@ -54,15 +37,12 @@ def info(model: ModelFile, json: Json = False) -> None:
         print_table(("", str(model)), rows, numbers=False)
 
 
-FACTS = (
-    "shape_", "rank_", "regularization_", "n_iter_", "converged_", "stop_reason_",
-    "data_fingerprint_",
-)  # fmt: skip
+FACTS = ("shape", "rank", "regularization", "n_iter", "converged", "stop_reason", "data_fingerprint")
 
 
 def _facts(model: Any) -> dict[str, Any]:
     facts: dict[str, Any] = {"model": type(model).__name__}
-    facts |= {name.rstrip("_"): getattr(model, name) for name in FACTS if hasattr(model, name)}
+    facts |= {name: getattr(model, f"{name}_") for name in FACTS if hasattr(model, f"{name}_")}
     if hasattr(model, "observed_"):
         facts["entries"] = len(model.observed_.indices)
     if hasattr(model, "biases_"):
@@ -71,10 +51,8 @@ def _facts(model: Any) -> dict[str, Any]:
         labels = getattr(model, names, None)
         if labels is not None:
             facts[names.removesuffix("_")] = labels[:3].tolist()
-    shown = {
-        name: value for name, value in model.get_params().items() if isinstance(value, str | float | int)
-    }
-    return facts | {"settings": shown}
+    settings = model.get_params().items()
+    return facts | {"settings": {k: value for k, value in settings if isinstance(value, str | float | int)}}
 
 
 def _text(value: Any) -> str:
@@ -105,11 +83,12 @@ def export(
 
     Example: rankfold export model.rankfold --format csv -o factors.csv
     """
-    from rankfold.cli.factors import write_factors
+    import rankfold as rf
+    from rankfold.cli.table_files import write_factors
     from rankfold.data.io.files import format_of
 
     check_writable(output)
-    fitted = load_completion(model)
+    fitted = as_completion(rf.load(model), model)
     kind = format or format_of(output, None)
     if kind not in ("parquet", "npz", "csv"):
         raise typer.BadParameter(f"--format is parquet, npz or csv, not {kind!r}")

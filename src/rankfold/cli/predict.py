@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from rankfold.cli.console import check_writable, fail, print_json, print_table
-from rankfold.cli.models import as_completion, load_completion, row_label
+from rankfold.cli.models import as_completion
 from rankfold.cli.options import ColColumn, Delimiter, Header, Json, Missing, ModelFile, RowColumn, column_of
 
 
@@ -48,8 +48,10 @@ def predict(
       echo "ann,Alien" | rankfold predict model.rankfold -
     """
     import rankfold as rf
-    from rankfold.cli.predictions import Unknown, predicted_pairs, write_batches
+    from rankfold.cli.predictions import predicted, watched
     from rankfold.cli.regressing import predicted_rows
+    from rankfold.cli.table_files import write_batches
+    from rankfold.data import LabelIndex, read_pairs
 
     check_writable(output)
     fitted = rf.load(model)
@@ -65,11 +67,10 @@ def predict(
         raise ValueError(f"{model} predicts pairs: --missing is for models of `rankfold regress`")
     columns = column_of(row), column_of(col)
     guessed = header is None and all(isinstance(column, int) for column in columns)
-    unknown = Unknown(strict, guessed)
-    batches = predicted_pairs(as_completion(fitted, model), pairs, columns, delimiter, header, unknown)
-    with closing(batches):
-        write_batches(output, batches, json)
-    unknown.tell()
+    known = as_completion(fitted, model)
+    rows, cols = map(LabelIndex, known.shape_, (known.row_labels_, known.col_labels_))
+    with closing(read_pairs(pairs, rows, cols, columns, delimiter=delimiter, header=header)) as batches:
+        write_batches(output, predicted(known, watched(batches, strict, guessed)), json)
 
 
 def recommend(
@@ -87,19 +88,23 @@ def recommend(
 
     Example: rankfold recommend model.rankfold --for ann -n 5
     """
-    fitted = load_completion(model)
-    recommended: dict[str, list[dict[str, Any]]] = {}
+    import rankfold as rf
+    from rankfold.data import LabelIndex
+
+    fitted = as_completion(rf.load(model), model)
+    known = LabelIndex(fitted.shape_[0], fitted.row_labels_)
+    recommended = {}
     for name in who:
-        _, columns, scores = fitted.recommend([row_label(fitted, name)], n=count, exclude_seen=not seen)
-        recommended[name] = [
-            {"column": column, "prediction": score}
-            for column, score in zip(columns.tolist(), scores.tolist(), strict=True)
-        ]
+        place = known.require_text(name)
+        row = place if known.labels is None else known.labels[place]
+        _, columns, scores = fitted.recommend([row], n=count, exclude_seen=not seen)
+        recommended[name] = list(zip(columns.tolist(), scores.tolist(), strict=True))
     if json:
-        print_json(recommended)
+        keys = ("column", "prediction")
+        print_json({name: [dict(zip(keys, line, strict=True)) for line in recommended[name]] for name in who})
         return
     for name, lines in recommended.items():
         if not lines:
             fail(f"{name!r} has an entry in every column: --include-seen shows them")
-        rows = [(str(line["column"]), f"{line['prediction']:.4g}") for line in lines]
+        rows = [(str(column), f"{score:.4g}") for column, score in lines]
         print_table((f"for {name}", "prediction"), rows)

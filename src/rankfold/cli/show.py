@@ -72,9 +72,8 @@ def bench(
         print_json({"shape": (size, size), "rank": rank, "oversampling": oversampling, "seed": seed,
                     "methods": [run._asdict() for run in runs]})  # fmt: skip
         return
-    first = runs[0].seconds
     rows = [
-        (name, f"{seconds:.2f}", f"{seconds / first:.1f} ×", f"{iterations}", f"{error:.0e}")
+        (name, f"{seconds:.2f}", f"{seconds / runs[0].seconds:.1f} ×", f"{iterations}", f"{error:.0e}")
         for name, seconds, iterations, error in runs
     ]
     columns = ("method", "seconds", "of the first", "iterations", "relative error of W")

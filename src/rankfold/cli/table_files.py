@@ -1,9 +1,12 @@
-"""Tables with a header, from and to files, as the commands on tables need them."""
+"""Tables from and to files: those with a header that commands read, and what commands write."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from json import dumps
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +15,7 @@ from pyarrow import csv as pa_csv
 from pyarrow import parquet, types
 
 from rankfold.data.io.files import format_of
+from rankfold.data.io.parquet import write_parquet
 from rankfold.data.io.streams import name_of, reading, seekable, writing
 from rankfold.data.io.text import write_text
 
@@ -47,7 +51,57 @@ def write_table(file: str, table: Any) -> None:
         if kind == "parquet":
             parquet.write_table(table, stream)
         else:
-            write_text(stream, table.schema, table.to_batches(), "\t" if kind == "tsv" else ",")
+            _write(stream, kind, table.schema, table.to_batches())
+
+
+def write_batches(output: str, batches: Iterator[Any], json: bool) -> None:
+    """Write record batches in the format that the name of the file says, or as a JSON object per line."""
+    kind = _kind(output)
+    kind = "json" if json else kind
+    first = next(batches, None)  # before anything is written: the file of pairs may be bad
+    if first is None:
+        return
+    same = (batch.cast(first.schema) for batch in batches) if kind == "parquet" else batches
+    with writing(output) as stream:
+        _write(stream, kind, first.schema, chain([first], same))
+
+
+def write_factors(model: Any, output: str, kind: str) -> None:
+    """Write factors, offsets and labels as arrays (npz) or as a table (csv, parquet)."""
+    with writing(output) as stream:
+        if kind == "npz":
+            (L, R), (mean, rows, cols) = model.factors_, model.biases_
+            labels = {"row_labels": model.row_labels_, "col_labels": model.col_labels_}
+            known = {name: part for name, part in labels.items() if part is not None}
+            buffer = io.BytesIO()  # an archive is written with seeks, which standard output has not
+            np.savez(buffer, L=L, R=R, mean=mean, row_offsets=rows, col_offsets=cols, **known)
+            stream.write(buffer.getbuffer())
+        else:
+            batches = _factor_batches(model)
+            _write(stream, kind, batches[0].schema, batches)
+
+
+def _factor_batches(model: Any) -> list[Any]:
+    """Return a line per row, then one per column."""
+    mean, rows, cols = model.biases_
+    sides = ("row", model.row_labels_, mean + rows), ("column", model.col_labels_, cols)
+    batches = []
+    for (side, labels, offsets), factor in zip(sides, model.factors_, strict=True):
+        names = np.arange(len(factor)) if labels is None else labels
+        columns = {"side": [side] * len(factor), "label": [str(name) for name in names], "offset": offsets}
+        columns |= {f"factor_{k + 1}": factor[:, k] for k in range(factor.shape[1])}
+        batches.append(pa.RecordBatch.from_pydict(columns))
+    return batches
+
+
+def _write(stream: BinaryIO, kind: str, schema: Any, batches: Iterable[Any]) -> None:
+    if kind == "parquet":
+        write_parquet(stream, schema, batches)
+    elif kind == "json":
+        for batch in batches:
+            stream.writelines(f"{dumps(line, ensure_ascii=False)}\n".encode() for line in batch.to_pylist())
+    else:
+        write_text(stream, schema, batches, "\t" if kind == "tsv" else ",")
 
 
 def _kind(file: str) -> str:

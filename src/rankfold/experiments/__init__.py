@@ -1,1 +1,1 @@
-"""The paper's numerical figures, one module each, and the command that makes them: `rankfold reproduce`."""
+"""The paper's numerical figures, and the command that makes them: `rankfold reproduce`."""

@@ -3,52 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from rankfold.baselines import RTRMC, SVP, LMaFit, OptSpace
 from rankfold.experiments.curves import TR_LIMIT, Competitor
-from rankfold.geometry import Embedded, FullRank, Geometry, Polar, SubspaceProjection
+from rankfold.geometry import Embedded, FullRank, Polar, SubspaceProjection
 from rankfold.solvers import ConjugateGradient, GradientDescent, TrustRegion
 
 # Paul Tol's bright palette: told apart by most eyes, and in print.
 BLUE, RED, GREEN, YELLOW, CYAN, PURPLE = "#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377"
 BLACK = "#222222"
 
-
-def _euclidean_gh(shape: tuple[int, int], rank: int) -> Geometry:
-    return FullRank(shape, rank, metric="euclidean")
-
-
-def _diagonal(shape: tuple[int, int], rank: int) -> Geometry:
-    return Polar(shape, rank, middle="diagonal")
-
-
-def _euclidean_uy(shape: tuple[int, int], rank: int) -> Geometry:
-    return SubspaceProjection(shape, rank, metric="euclidean")
-
-
 GH_GD = Competitor("GH gradient descent", FullRank, GradientDescent(), BLUE, "--")
 GH_TR = Competitor("GH trust region", FullRank, TrustRegion(), BLUE, limit=TR_LIMIT)
-MMMF = Competitor("MMMF", _euclidean_gh, GradientDescent(), RED, "--")
+MMMF = Competitor("MMMF", partial(FullRank, metric="euclidean"), GradientDescent(), RED, "--")
+# from factors with ‖H₀‖ = 2‖G₀‖ and the same W₀
+GH_GD_2, MMMF_2 = (
+    replace(method, label=f"{method.label}, ‖H₀‖ = 2‖G₀‖", imbalance=2.0, color=color, line=":")
+    for method, color in ((GH_GD, BLACK), (MMMF, YELLOW))
+)
 LMAFIT = Competitor("LMaFit", FullRank, LMaFit(), GREEN, "-.")
 
 UBV_GD = Competitor("UBV gradient descent", Polar, GradientDescent(), PURPLE, "--")
 UBV_TR = Competitor("UBV trust region", Polar, TrustRegion(), PURPLE, limit=TR_LIMIT)
-DIAGONAL = Competitor("diagonal B", _diagonal, GradientDescent(), RED, "--")
+DIAGONAL = Competitor("diagonal B", partial(Polar, middle="diagonal"), GradientDescent(), RED, "--")
 SVP_ = Competitor("SVP", Embedded, SVP(), GREEN, "-.")
 OPTSPACE = Competitor("OptSpace", Polar, OptSpace(), YELLOW, "-.")
 
 UY_GD = Competitor("UY gradient descent", SubspaceProjection, GradientDescent(), CYAN, "--")
 UY_TR = Competitor("UY trust region", SubspaceProjection, TrustRegion(), CYAN, limit=TR_LIMIT)
-EUCLIDEAN_UY = Competitor("UY, Euclidean metric", _euclidean_uy, GradientDescent(), RED, "--")
+EUCLIDEAN_UY = Competitor(
+    "UY, Euclidean metric", partial(SubspaceProjection, metric="euclidean"), GradientDescent(), RED, "--"
+)
 RTRMC_1 = Competitor("RTRMC-1", SubspaceProjection, RTRMC(order=1), GREEN, "--")
 RTRMC_2 = Competitor("RTRMC-2", SubspaceProjection, RTRMC(order=2), GREEN, limit=TR_LIMIT)
 
 LRGEOM_GD = Competitor("LRGeom gradient descent", Embedded, GradientDescent(), BLACK, "--")
 LRGEOM_CG = Competitor("LRGeom conjugate gradients", Embedded, ConjugateGradient(), BLACK, ":")
 LRGEOM_TR = Competitor("LRGeom trust region", Embedded, TrustRegion(), BLACK, limit=TR_LIMIT)
-
-
-def unbalanced(competitor: Competitor, color: str) -> Competitor:
-    """Return the same method from factors with ‖H₀‖ = 2‖G₀‖ and the same W₀."""
-    label = f"{competitor.label}, ‖H₀‖ = 2‖G₀‖"
-    return replace(competitor, label=label, imbalance=2.0, color=color, line=":")

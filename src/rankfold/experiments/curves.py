@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import inf
 from statistics import median
 from typing import Any
@@ -21,6 +21,7 @@ from rankfold.run.trace import Trace
 
 RANK, OVERSAMPLING, TARGET = 5, 8, 1e-20  # section 6.1
 GD_LIMIT, TR_LIMIT = 200, 100
+Floats = NDArray[np.float64]
 LATE = 1e-5  # a mean square below which the fast phase of every method has begun
 
 
@@ -34,10 +35,7 @@ class Scale:
     instances: int
 
 
-SCALES = {
-    "paper": Scale("paper", 4000, 32000, 5),
-    "small": Scale("small", 300, 600, 2),
-}
+SCALES = {"paper": Scale("paper", 4000, 32000, 5), "small": Scale("small", 300, 600, 2)}
 
 
 @dataclass(frozen=True)
@@ -65,19 +63,36 @@ class Run:
     trace: Trace
 
     @property
-    def values(self) -> NDArray[np.float64]:
+    def values(self) -> Floats:
         """The cost after each iteration, the start first."""
         return self.trace["value"]
 
-    @property
     def iterations(self) -> int:
         """How many iterations it took, or was allowed."""
         return self.trace[-1].iteration
 
-    def first(self, column: str, level: float) -> float:
+    def per_iteration(self) -> float:
+        """Seconds of an iteration."""
+        return self.trace[-1].seconds / max(self.iterations(), 1)
+
+    def final(self) -> float:
+        """The last cost."""
+        return float(self.values[-1])
+
+    def first(self, column: str, level: float = TARGET) -> float:
         """Iteration, or seconds, at which the cost is first at most `level`; infinite if never."""
         reached = np.flatnonzero(self.values <= level)
         return float(self.trace[column][reached[0]]) if reached.size else inf
+
+    def late(self, column: str) -> float:
+        """Iterations, or seconds, from `LATE` to the target, the asymptotic phase; infinite if never."""
+        end = self.first(column)
+        return end - self.first(column, LATE) if end < inf else inf
+
+    def late_products(self) -> float:
+        """Hessian products from `LATE` on, for trust regions."""
+        late = self.trace["iteration"] > self.first("iteration", LATE)
+        return float(self.trace["inner_iterations"][late].sum())
 
 
 @dataclass(frozen=True)
@@ -86,60 +101,22 @@ class Curves:
 
     runs: tuple[Run, ...]
 
-    def of(self, label: str) -> list[Run]:
-        """Return the runs of one method, instance by instance."""
-        return [run for run in self.runs if run.label == label]
-
-    def median(self, label: str, measure: Callable[[Run], float]) -> float:
-        """Return the median of `measure` over the instances."""
-        return float(median(measure(run) for run in self.of(label)))
-
-    def iterations(self, label: str, level: float = TARGET) -> float:
-        """Median iterations to `level`; infinite if most runs do not get there."""
-        return self.median(label, lambda run: run.first("iteration", level))
-
-    def seconds(self, label: str, level: float = TARGET) -> float:
-        """Median seconds to `level`."""
-        return self.median(label, lambda run: run.first("seconds", level))
-
-    def late_seconds(self, label: str) -> float:
-        """Median seconds from `LATE` to the target: the asymptotic phase."""
-        return self.median(label, lambda run: _gap(run.first("seconds", LATE), run.first("seconds", TARGET)))
-
-    def late_iterations(self, label: str) -> float:
-        """Median iterations from `LATE` to the target."""
-        return self.median(
-            label, lambda run: _gap(run.first("iteration", LATE), run.first("iteration", TARGET))
-        )
-
-    def late_products(self, label: str) -> float:
-        """Median Hessian products from `LATE` to the target, for trust regions."""
-
-        def products(run: Run) -> float:
-            late = run.trace["iteration"] > run.first("iteration", LATE)
-            return float(run.trace["inner_iterations"][late].sum())
-
-        return self.median(label, products)
-
-    def per_iteration(self, label: str) -> float:
-        """Median seconds of an iteration."""
-        return self.median(label, lambda run: run.trace[-1].seconds / max(run.iterations, 1))
-
-    def final(self, label: str) -> float:
-        """Median of the last cost."""
-        return self.median(label, lambda run: float(run.values[-1]))
-
-    def early_seconds(self, label: str) -> float:
-        """Median seconds to a thousandth of the first method's cost at the start."""
-        return self.seconds(label, self._early)
-
-    def early_iterations(self, label: str) -> float:
-        """Median iterations to there."""
-        return self.iterations(label, self._early)
-
     @property
-    def _early(self) -> float:
+    def early(self) -> float:
+        """A thousandth of the first method's cost at the start."""
         return 1e-3 * float(self.runs[0].values[0])
+
+    def of(self, method: Competitor) -> list[Run]:
+        """Return the runs of one method, instance by instance."""
+        return [run for run in self.runs if run.label == method.label]
+
+    def median(self, method: Competitor, measure: Callable[..., float], *given: Any) -> float:
+        """Return the median of `measure(run, *given)` over the instances."""
+        return float(median(measure(run, *given) for run in self.of(method)))
+
+    def medians(self, measure: Callable[..., float], *given: Any, **methods: Competitor) -> dict[str, float]:
+        """Return the medians of several methods, by the names that they have here."""
+        return {name: self.median(method, measure, *given) for name, method in methods.items()}
 
 
 def count(iterations: float) -> str:
@@ -151,10 +128,6 @@ def count(iterations: float) -> str:
     ('88', 'not reached')
     """
     return f"{iterations:g}" if iterations < inf else "not reached"
-
-
-def _gap(start: float, end: float) -> float:
-    return end - start if end < inf else inf
 
 
 @dataclass(frozen=True)
@@ -178,65 +151,53 @@ class Figure:
     title: str
     size: str  # "middle" or "large", of `Scale`
     competitors: tuple[Competitor, ...]
-    claims: Callable[[Curves], list[Claim]] = field(compare=False)
+    claims: Callable[[Curves], list[Claim]]
 
-    def run(
-        self, scale: Scale, seed: int, known: Known, show: Callable[[str], None] = lambda line: None
-    ) -> Curves:
+    def run(self, scale: Scale, seed: int, known: Known, show: Callable[[str], None]) -> Curves:
         """Run every competitor on every instance, all from one start per instance.
 
         `known` holds the runs of other figures: a competitor runs once per instance, however many figures
         it is in. What is run here is added.
         """
         side = getattr(scale, self.size)
-        _warm_up(self.competitors)
+        cost, start = _instance(120, 0)
+        for competitor in self.competitors:  # compile, or load, every kernel before the clock runs
+            _trace(replace(competitor, limit=3), cost, start)
         runs: list[Run] = []
         for instance in range(scale.instances):
-            new = [c for c in self.competitors if (side, seed + instance, c.label) not in known]
-            cost = _cost(side, seed + instance)
-            for competitor, trace in _race(cost, cost.start(RANK), new):
-                known[side, seed + instance, competitor.label] = trace
-                last = trace[-1]
-                show(
-                    f"{self.name}  instance {instance}  {competitor.label:<28} "
-                    f"{last.iteration:4d} iterations  f = {last.value:.1e}  {last.seconds:.1f} s"
-                )
-            traces = [known[side, seed + instance, c.label] for c in self.competitors]
-            runs.extend(Run(c.label, instance, t) for c, t in zip(self.competitors, traces, strict=True))
+            cost, start = _instance(side, seed + instance)
+            for competitor in self.competitors:
+                key = side, seed + instance, competitor.label
+                if key not in known:
+                    known[key] = _trace(competitor, cost, start)
+                    last = known[key][-1]
+                    show(
+                        f"{self.name}  instance {instance}  {competitor.label:<28} "
+                        f"{last.iteration:4d} iterations  f = {last.value:.1e}  {last.seconds:.1f} s"
+                    )
+                runs.append(Run(competitor.label, instance, known[key]))
         return Curves(tuple(runs))
 
 
-def _cost(side: int, seed: int) -> Completion:
-    data = random_completion((side, side), RANK, OVERSAMPLING, seed)
-    return Completion.from_triples(data)
+def _instance(side: int, seed: int) -> tuple[Completion, Any]:
+    cost = Completion.from_triples(random_completion((side, side), RANK, OVERSAMPLING, seed))
+    return cost, cost.start(RANK)
 
 
-def _race(
-    cost: Completion, start: tuple[Any, Any, Any], competitors: Sequence[Competitor]
-) -> Iterator[tuple[Competitor, Trace]]:
-    stop = stopping.ValueBelow(TARGET)
-    for competitor in competitors:
-        geometry = competitor.geometry(cost.shape, RANK)
-        x0 = geometry.from_svd(*start)
-        if competitor.imbalance != 1:
-            root = competitor.imbalance**0.5
-            x0 = type(x0)(x0[0] / root, x0[1] * root)
-        result = minimize(
-            Problem(cost, geometry),
-            competitor.solver,
-            x0=x0,
-            max_iterations=competitor.limit,
-            tolerance=0,
-            stop=stop,
-        )
-        if result.error is not None:
-            raise result.error
-        yield competitor, result.trace
-
-
-def _warm_up(competitors: Sequence[Competitor]) -> None:
-    """Compile, or load, every kernel before the clock runs."""
-    cost = _cost(120, 0)
-    short = [Competitor(c.label, c.geometry, c.solver, c.color, limit=3) for c in competitors]
-    for _ in _race(cost, cost.start(RANK), short):
-        pass
+def _trace(competitor: Competitor, cost: Completion, start: Any) -> Trace:
+    geometry = competitor.geometry(cost.shape, RANK)
+    x0 = geometry.from_svd(*start)
+    if competitor.imbalance != 1:
+        root = competitor.imbalance**0.5
+        x0 = type(x0)(x0[0] / root, x0[1] * root)
+    result = minimize(
+        Problem(cost, geometry),
+        competitor.solver,
+        x0=x0,
+        max_iterations=competitor.limit,
+        tolerance=0,
+        stop=stopping.ValueBelow(TARGET),
+    )
+    if result.error is not None:
+        raise result.error
+    return result.trace

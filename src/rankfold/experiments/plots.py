@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from rankfold.atomic import replacing
 from rankfold.experiments.curves import TARGET, Curves, Figure
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _STYLE = {
     "axes.spines.top": False,
@@ -41,12 +38,11 @@ def draw(figure: Figure, curves: Curves, path: Path) -> None:
             canvas.savefig(file, format="png", dpi=130)
 
 
-def _panel(axes: Axes, figure: Figure, curves: Curves, column: str) -> None:
+def _panel(axes: Any, figure: Figure, curves: Curves, column: str) -> None:
     for competitor in figure.competitors:
-        runs = sorted(curves.of(competitor.label), key=lambda run: float(run.trace[column][-1]))
-        middle = len(runs) // 2
+        runs = sorted(curves.of(competitor), key=lambda run: float(run.trace[column][-1]))
         for k, run in enumerate(runs):
-            full = k == middle
+            full = k == len(runs) // 2
             axes.plot(
                 run.trace[column],
                 np.maximum(run.values, TARGET / 100),  # a quadratic last step would stretch the axis

@@ -46,11 +46,6 @@ class LowRank(Manifold):
     Points are the geometry's own named tuples; a cost for Pymanopt takes their fields as arguments, and must
     be a function of W alone. To use a cost of rankfold with its kernels, see `as_problem`.
 
-    Parameters
-    ----------
-    geometry
-        Any geometry of rankfold.
-
     Examples
     --------
     >>> import pymanopt, rankfold as rf
@@ -87,9 +82,7 @@ class LowRank(Manifold):
         tangent = self.geometry.to_tangent(point, self._ours(vector))
         return TangentVector(self.geometry.to_horizontal(point, tangent))
 
-    def to_tangent_space(self, point: Point, vector: Any) -> TangentVector:
-        """Return a vector that is horizontal but for rounding, made exactly so."""
-        return self.projection(point, vector)
+    to_tangent_space = projection  # of a vector that is horizontal but for rounding
 
     def retraction(self, point: Point, tangent_vector: Any) -> Point:
         """Return the point reached along a tangent vector."""
@@ -113,11 +106,11 @@ class LowRank(Manifold):
 
     def euclidean_to_riemannian_gradient(self, point: Point, euclidean_gradient: Any) -> TangentVector:
         """Convert the partial derivatives of a function of W in the fields of the point."""
-        geometry, phi = self.geometry, euclidean_gradient
+        geometry = self.geometry
         if isinstance(geometry, Embedded):
-            f_U, _, f_V = phi  # S V Σ and SᵀU Σ; that in s says nothing more
+            f_U, _, f_V = euclidean_gradient  # S V Σ and SᵀU Σ; that in s says nothing more
             return TangentVector(geometry.gradient(point, f_U / point.s, f_V))
-        return TangentVector(_product(geometry).structure.gradient(point, phi))
+        return TangentVector(_product(geometry).structure.gradient(point, euclidean_gradient))
 
     def euclidean_to_riemannian_hessian(
         self, point: Point, euclidean_gradient: Any, euclidean_hessian: Any, tangent_vector: Any
@@ -155,36 +148,24 @@ def as_problem(problem: Problem) -> Any:
     >>> optimizer.run(as_problem(problem), initial_point=problem.start()).cost < 1e-10
     True
     """
-    manifold, known = LowRank(problem.geometry), _Known(problem)
+    geometry, manifold = problem.geometry, LowRank(problem.geometry)
     fields = manifold.point_layout
+    known: Here | None = None  # Pymanopt asks for value, gradient and Hessian at a point one by one
+
+    def at(point: tuple[Array, ...]) -> Here:
+        nonlocal known
+        if known is None or any(u is not v for u, v in zip(known.x, point, strict=True)):
+            known = problem.at(geometry.point_type(*point))
+        return known
 
     def cost(*point: Array) -> float:
-        return known.at(point).value
+        return at(point).value
 
     def gradient(*point: Array) -> TangentVector:
-        return TangentVector(known.at(point).gradient)
+        return TangentVector(at(point).gradient)
 
     def hessian(*arrays: Array) -> TangentVector:
-        xi = problem.geometry.tangent_type(*arrays[fields:])
-        return TangentVector(known.at(arrays[:fields]).hessian(xi))
+        return TangentVector(at(arrays[:fields]).hessian(geometry.tangent_type(*arrays[fields:])))
 
-    as_function = pymanopt.function.numpy(manifold)
-    return pymanopt.Problem(
-        manifold,
-        as_function(cost),
-        riemannian_gradient=as_function(gradient),
-        riemannian_hessian=as_function(hessian),
-    )
-
-
-class _Known:
-    """What has been computed at the last point: Pymanopt asks for value, gradient and Hessian one by one."""
-
-    def __init__(self, problem: Problem):
-        self.problem = problem
-        self.here: Here | None = None
-
-    def at(self, point: tuple[Array, ...]) -> Here:
-        if self.here is None or any(u is not v for u, v in zip(self.here.x, point, strict=True)):
-            self.here = self.problem.at(self.problem.geometry.point_type(*point))
-        return self.here
+    f, grad, hess = map(pymanopt.function.numpy(manifold), (cost, gradient, hessian))
+    return pymanopt.Problem(manifold, f, riemannian_gradient=grad, riemannian_hessian=hess)

@@ -11,6 +11,7 @@ from rankfold.linalg import core_of_product
 from rankfold.run.trace import Trace
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.integer]
 SAMPLE = 200_000  # residuals looked at, at most: a histogram needs no more
 
 
@@ -20,8 +21,8 @@ class DataSummary:
 
     source: str
     shape: tuple[int, int]
-    row_counts: NDArray[np.integer]  # entries in each row
-    col_counts: NDArray[np.integer]
+    row_counts: Integers  # entries in each row
+    col_counts: Integers
     mean: float
     deviation: float
     least: float
@@ -29,12 +30,7 @@ class DataSummary:
 
     @classmethod
     def of(
-        cls,
-        rows: NDArray[np.integer],
-        cols: NDArray[np.integer],
-        values: Floats,
-        shape: tuple[int, int],
-        source: str,
+        cls, rows: Integers, cols: Integers, values: Floats, shape: tuple[int, int], source: str
     ) -> DataSummary:
         """Summarise entries.
 
@@ -45,16 +41,9 @@ class DataSummary:
         >>> data.entries, data.row_counts.tolist(), data.mean
         (2, [2, 0], 4.0)
         """
-        return cls(
-            source,
-            shape,
-            np.bincount(rows, minlength=shape[0]),
-            np.bincount(cols, minlength=shape[1]),
-            float(values.mean()),
-            float(values.std()),
-            float(values.min()),
-            float(values.max()),
-        )
+        by_row, by_col = np.bincount(rows, minlength=shape[0]), np.bincount(cols, minlength=shape[1])
+        mean, deviation = float(values.mean()), float(values.std())
+        return cls(source, shape, by_row, by_col, mean, deviation, float(values.min()), float(values.max()))
 
     @property
     def entries(self) -> int:
@@ -69,16 +58,12 @@ class DataSummary:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything a report shows.
+    """Everything a report shows; attributes that their names do not explain are below.
 
     Attributes
     ----------
     data
         The entries that were fitted.
-    rank
-        The rank of the fit.
-    trace
-        How the fit went.
     seconds
         How long it took, with all that was chosen before the first iteration of the trace.
     singular_values
@@ -87,8 +72,6 @@ class Report:
         Value minus prediction, of fitted entries, or of held-out ones where there are some; a sample.
     errors
         Root-mean-square error by method on the held-out entries, ours last; empty if none were held out.
-    held_out
-        The number of held-out entries.
     settings
         By name, as the page shows them.
     command
@@ -116,8 +99,7 @@ def singular_values(L: Floats, R: Floats) -> Floats:
     Examples
     --------
     >>> import numpy as np
-    >>> L, R = np.diag([3.0, 1.0, 0.0])[:, :2], np.eye(4, 2)
-    >>> singular_values(L, R)
+    >>> singular_values(np.diag([3.0, 1.0, 0.0])[:, :2], np.eye(4, 2))
     array([3., 1.])
     """
     return np.asarray(np.linalg.svd(core_of_product(L, R), compute_uv=False))

@@ -8,12 +8,11 @@ from html import escape
 from importlib.resources import files
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankfold._version import __version__
 from rankfold.atomic import replace_text
 from rankfold.report import charts
-from rankfold.report.content import DataSummary, Floats, Report
+from rankfold.report.content import DataSummary, Integers, Report
 
 RESIDUAL_BARS = 41  # odd, so that one is centred at 0
 SPREAD = 4.0  # standard deviations of the residuals that are drawn
@@ -28,13 +27,14 @@ def render(report: Report) -> str:
     """Return the page as text."""
     title = f"{report.data.source}, completed at rank {report.rank}"
     style = files("rankfold.report").joinpath("style.css").read_text("utf-8")
+    again = f"<p>This command makes the same report again:</p><pre>{escape(report.command)}</pre>"
     body = [
         f"<h1>{escape(title)}</h1>",
         _cards(report),
         _quality(report),
         _data(report.data),
         _fit(report),
-        _settings(report),
+        _section("Settings", f"{_table(report.settings.items())}{again}"),
         f"<footer>Written by rankfold {__version__}.</footer>",
     ]
     return (
@@ -42,7 +42,7 @@ def render(report: Report) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<link rel="icon" href="data:,">\n'  # or the browser would ask for one
         f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n"
-        + "\n".join(part for part in body if part)
+        + "\n".join(body)
         + "\n</main>\n</body>\n</html>\n"
     )
 
@@ -71,17 +71,13 @@ def _quality(report: Report) -> str:
     ]  # fmt: skip
     sentence = f"On {report.held_out:,} entries that the fit never saw, its error is {ours:.4g}"
     words = f"<p>{sentence}{': ' if lines else ''}{', '.join(lines)}.</p>"
-    chart = _figure(charts.bars([*report.errors.items()]), "Root-mean-square error on held-out entries")
-    path = _rank_path(report)
-    return _section("How good is it?", words + _grid(chart, *([path] if path else [])))
-
-
-def _rank_path(report: Report) -> str:
-    if len(report.ranks) < 2:
-        return ""
-    ranks, errors = zip(*report.ranks, strict=True)
-    drawn = charts.line(ranks, errors, "rank", "error", mark=ranks.index(report.rank))
-    return _figure(drawn, f"Mean loss of entries held out to choose the rank; {report.rank} was chosen")
+    drawn = [_figure(charts.bars([*report.errors.items()]), "Root-mean-square error on held-out entries")]
+    if len(report.ranks) > 1:
+        ranks, errors = zip(*report.ranks, strict=True)
+        path = charts.line(ranks, errors, "rank", "error", mark=ranks.index(report.rank))
+        caption = f"Mean loss of entries held out to choose the rank; {report.rank} was chosen"
+        drawn.append(_figure(path, caption))
+    return _section("How good is it?", words + _grid(*drawn))
 
 
 def _data(data: DataSummary) -> str:
@@ -98,44 +94,27 @@ def _data(data: DataSummary) -> str:
     return _section("The data", _table(facts) + _grid(*drawn))
 
 
-def _counts(counts: NDArray[np.integer]) -> str:
+def _counts(counts: Integers) -> str:
     empty = int(np.count_nonzero(counts == 0))
     words = f"{len(counts):,}; entries in each: median {np.median(counts):g}, at most {counts.max():,}"
     return f"{words}; {empty:,} have none" if empty else words
 
 
 def _fit(report: Report) -> str:
-    edges, counts = _residual_bars(report.residuals)
-    whose = "held-out" if report.errors else "fitted"
-    drawn = [
-        _figure(
-            charts.line(report.trace["iteration"], report.trace["value"], "iteration", "cost"),
-            "Cost after each iteration",
-        ),
-        _figure(
-            charts.spectrum(report.singular_values, "k-th largest", "singular value"),
-            "Singular values of the completed matrix, offsets not included",
-        ),
-        _figure(
-            charts.histogram(edges, counts, "value − prediction", "entries"),
-            f"Residuals of {len(report.residuals):,} {whose} entries; the end bars hold all beyond them",
-        ),
-    ]
-    return _section("The fit", _grid(*drawn))
-
-
-def _residual_bars(residuals: Floats) -> tuple[Floats, NDArray[np.integer]]:
-    reach = SPREAD * float(np.std(residuals)) or 1.0
+    reach = SPREAD * float(np.std(report.residuals)) or 1.0
     edges = np.linspace(-reach, reach, RESIDUAL_BARS + 1)
-    counts, _ = np.histogram(np.clip(residuals, -reach, reach), edges)
-    return edges, counts
-
-
-def _settings(report: Report) -> str:
-    before = "<p>This command makes the same report again:</p>"
-    return _section(
-        "Settings", _table(report.settings.items()) + f"{before}<pre>{escape(report.command)}</pre>"
+    counts, _ = np.histogram(np.clip(report.residuals, -reach, reach), edges)
+    whose = "held-out" if report.errors else "fitted"
+    cost = charts.line(report.trace["iteration"], report.trace["value"], "iteration", "cost")
+    values = charts.spectrum(report.singular_values, "k-th largest", "singular value")
+    bars = charts.histogram(edges, counts, "value − prediction", "entries")
+    caption = f"Residuals of {len(report.residuals):,} {whose} entries; the end bars hold all beyond them"
+    figures = (
+        _figure(cost, "Cost after each iteration"),
+        _figure(values, "Singular values of the completed matrix, offsets not included"),
+        _figure(bars, caption),
     )
+    return _section("The fit", _grid(*figures))
 
 
 def percent(part: float) -> str:

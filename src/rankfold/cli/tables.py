@@ -1,0 +1,115 @@
+"""Commands on tables: impute fills holes, regress predicts several columns at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rankfold.cli.console import check_writable, note, print_json
+from rankfold.cli.options import CRITERIA, Delimiter, Json, Missing, Seed, Table, number_or_auto
+
+
+def impute(
+    table: Table,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Where the table goes; - for standard output.")
+    ] = "-",
+    rank: Annotated[str, typer.Option(help="How many hidden traits rows have: a number, or auto.")] = "auto",
+    column: Annotated[
+        list[str] | None, typer.Option(help="A column to impute; may repeat. By default all numbers.")
+    ] = None,
+    missing: Missing = None,
+    delimiter: Delimiter = None,
+    max_iter: Annotated[int, typer.Option(help="At most so many iterations.", min=1)] = 50,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Fill the holes of a table from what its rows and columns have in common.
+
+    Known numbers stay as they are; columns of text, and columns without any number, are copied.
+
+    Example: rankfold impute sensors.csv -o filled.csv
+    """
+    import numpy as np
+
+    import rankfold as rf
+    from rankfold.cli.table_files import numbers, numeric_columns, read_table, with_columns, write_table
+
+    check_writable(output)
+    data = read_table(table, delimiter, missing)
+    names = column or [name for name in numeric_columns(data) if data[name].null_count < len(data)]
+    values = numbers(data, names, table)
+    imputer = rf.LowRankImputer(number_or_auto(rank, int, "--rank"), max_iter=max_iter, random_state=seed)
+    write_table(output, with_columns(data, names, imputer.fit_transform(values)))
+    copied = [name for name in data.column_names if name not in names]
+    filled = int(np.isnan(values).sum())
+    if json and output != "-":
+        print_json({"rows": len(values), "rank": imputer.rank_, "filled": filled,
+                    "known": values.size - filled, "columns": names, "copied_columns": copied})  # fmt: skip
+    else:
+        note(f"{filled:,} of {values.size:,} values filled at rank {imputer.rank_}; copied: {copied or '-'}")
+
+
+def regress(
+    table: Table,
+    target: Annotated[list[str], typer.Option(help="A column to predict; may repeat.")],
+    feature: Annotated[
+        list[str] | None, typer.Option(help="A column to predict from; may repeat. By default all others.")
+    ] = None,
+    rank: Annotated[str, typer.Option(help="Rank of the coefficients: a number, or auto.")] = "auto",
+    regularization: Annotated[str, typer.Option(help="A number >= 0, or auto.")] = "auto",
+    criterion: Annotated[str, typer.Option(help="What auto goes by: cv, aic, bic or gcv.")] = "cv",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where the model goes, for `predict` and `info`.")
+    ] = None,
+    coefficients: Annotated[str | None, typer.Option(help="Where the coefficients go.")] = None,
+    predict: Annotated[str | None, typer.Option(help="A table of features to predict for.")] = None,
+    predictions: Annotated[str, typer.Option(help="Where the predictions go; - for standard output.")] = "-",
+    missing: Missing = None,
+    delimiter: Delimiter = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Predict several columns of a table at once, with coefficients of low rank.
+
+    Features are scaled; targets may have holes. Five-fold cross-validation says how much of the targets'
+    variance is predicted.
+
+    Example: rankfold regress samples.csv --target y1 --target y2 -o model.rankfold
+
+      rankfold predict model.rankfold new.csv -o predictions.csv
+
+    Or in one go: rankfold regress samples.csv --target y1 --predict new.csv --predictions predictions.csv
+    """
+    import rankfold as rf
+    from rankfold.cli import regressing
+    from rankfold.cli.table_files import read_table, write_table
+
+    for path in (output, coefficients, predictions if predict else None):
+        check_writable(path)
+    if criterion not in CRITERIA:
+        raise typer.BadParameter(f"--criterion is one of {', '.join(CRITERIA)}, not {criterion!r}")
+    estimator = rf.ReducedRankRegression(
+        number_or_auto(rank, int, "--rank"),
+        regularization=number_or_auto(regularization, float, "--regularization"),
+        criterion=CRITERIA[criterion],
+        random_state=seed,
+    )
+    X, Y = regressing.samples(read_table(table, delimiter, missing), table, target, feature)
+    model, r2 = regressing.fit(X, Y, estimator, seed)
+    if output is not None:
+        rf.save(model, output)
+    if coefficients is not None:
+        write_table(coefficients, regressing.coefficients_of(model))
+    if predict is not None:
+        write_table(predictions, regressing.predicted_rows(model, predict, delimiter, missing))
+    if json and (predict is None or predictions != "-"):
+        print_json({"samples": X.num_rows, "features": X.column_names, "targets": Y.column_names,
+                    "rank": model.rank_, "regularization": model.regularization_, "r2": r2})  # fmt: skip
+    else:
+        note(
+            f"{Y.num_columns} targets from {X.num_columns} features and {X.num_rows:,} samples: rank "
+            f"{model.rank_}, regularization {model.regularization_:.3g}, cross-validated R² {r2:.3f}"
+        )
