@@ -18,6 +18,7 @@ from rankfold.run.display import progress
 from rankfold.run.driver import minimize
 from rankfold.run.stopping import RelativeChange, StopKind
 from rankfold.selection.holding_out import hold_out, losses_of
+from rankfold.selection.paths import axes_or_new, marked, table
 from rankfold.solvers import ConjugateGradient
 
 if TYPE_CHECKING:
@@ -55,23 +56,15 @@ class RegularizationPath:
     chosen: float
 
     def __str__(self) -> str:
-        lines = ["regularization  held-out error"]
-        for weight, error in zip(self.regularizations, self.errors, strict=True):
-            mark = " <- chosen" if weight == self.chosen else ""
-            lines.append(f"{weight:14.6g}  {error:14.6g}{mark}")
-        return "\n".join(lines)
+        columns = self.regularizations, self.errors
+        return table("regularization  held-out error", "{:14.6g}  {:14.6g}", columns, self.chosen)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the errors over the weight, on a logarithmic axis."""
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            ax = plt.figure(layout="constrained").add_subplot()
+        ax = axes_or_new(ax)
         ax.plot(self.regularizations, self.errors, "o-", label="held out")
-        ax.axvline(self.chosen, color="gray", linewidth=0.8, label=f"chosen: {self.chosen:.4g}")
-        ax.set(xscale="log", xlabel="regularization", ylabel="mean loss")
-        ax.legend()
-        return ax
+        label = f"{self.chosen:.4g}"
+        return marked(ax, self.chosen, label, xscale="log", xlabel="regularization", ylabel="mean loss")
 
 
 class Choice(NamedTuple):

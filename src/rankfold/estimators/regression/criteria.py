@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankfold.selection.paths import axes_or_new, marked, table
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -41,43 +43,24 @@ class SelectionPath:
         return int(self.ranks[i]), float(self.regularizations[j])
 
     def __str__(self) -> str:
-        rank, _ = self.best
-        lines = [f"rank  {self.criterion:>12}  regularization"]
-        for k, scores in zip(self.ranks, self.scores, strict=True):
-            j = int(np.argmin(scores))
-            mark = " <- chosen" if k == rank else ""
-            lines.append(f"{k:4d}  {scores[j]:12.6g}  {self.regularizations[j]:14.4g}{mark}")
-        return "\n".join(lines)
+        weights = self.regularizations[np.argmin(self.scores, axis=1)]
+        header = f"rank  {self.criterion:>12}  regularization"
+        columns = self.ranks, self.scores.min(axis=1), weights
+        return table(header, "{:4d}  {:12.6g}  {:14.4g}", columns, self.best[0])
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the score of each rank with the best regularization for it."""
-        from matplotlib.ticker import MaxNLocator
-
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            ax = plt.figure(layout="constrained").add_subplot()
+        ax = axes_or_new(ax)
         rank, weight = self.best
         ax.plot(self.ranks, self.scores.min(axis=1), "o-")
-        ax.axvline(
-            rank, color="gray", linewidth=0.8, label=f"chosen: rank {rank}, regularization {weight:.3g}"
-        )
-        ax.set_xlabel("rank")
-        ax.set_ylabel(self.criterion)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.legend()
-        return ax
+        label = f"rank {rank}, regularization {weight:.3g}"
+        return marked(ax, rank, label, xlabel="rank", ylabel=self.criterion)
 
 
 def information(criterion: str, squares: float, size: int, freedom: float) -> float:
     """Return the criterion of a fit that leaves the sum of squares `squares` on `size` responses.
 
     It is infinite for a fit with nothing left over, about which such a criterion knows nothing.
-
-    Examples
-    --------
-    >>> information("gcv", squares=2.0, size=10, freedom=5.0)
-    0.8
     """
     if freedom >= size or squares <= 0:
         return np.inf
@@ -92,11 +75,6 @@ def degrees_of_freedom(singular_values: Any, regularization: float, targets: int
 
     It is the dimension of the matrices of rank r between p predictors and k responses; a rank above p has no
     room to unfold.
-
-    Examples
-    --------
-    >>> degrees_of_freedom([2.0, 1.0, 1.0], regularization=0.0, targets=4, rank=2)
-    10.0
     """
     squares = np.asarray(singular_values, dtype=np.float64) ** 2
     squares = squares[squares > 0]
