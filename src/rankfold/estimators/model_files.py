@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -128,13 +127,9 @@ def _is_ours(value: Any) -> bool:
     return type(value) is ESTIMATORS.get(type(value).__name__)
 
 
-def _fitted(model: Any) -> dict[str, Any]:
-    """What `fit` found and, though no setting, what `set_output` asked for, as scikit-learn keeps it."""
-    return {
-        key: value
-        for key, value in vars(model).items()
-        if (key.endswith("_") and not key.startswith("_")) or key == "_sklearn_output_config"
-    }
+def _is_fitted(name: str) -> bool:
+    """Whether `fit` found it or, though no setting, `set_output` asked for it, as scikit-learn keeps that."""
+    return (name.endswith("_") and not name.startswith("_")) or name == "_sklearn_output_config"
 
 
 class _ModelPacker(Packer):
@@ -145,11 +140,11 @@ class _ModelPacker(Packer):
     def pack(self, value: Any, where: str = "model") -> Any:
         name = type(value).__name__
         if _is_ours(value):
-            settings, fitted = value.get_params(deep=False), _fitted(value)
+            settings, fitted = value.get_params(deep=False), filter(_is_fitted, vars(value))
             return {
                 "estimator": name,
                 "settings": {key: self.pack(part, f"{where}.{key}") for key, part in settings.items()},
-                "fitted": {key: self.pack(part, f"{where}.{key}") for key, part in fitted.items()},
+                "fitted": {key: self.pack(getattr(value, key), f"{where}.{key}") for key in fitted},
             }
         if isinstance(value, Trace):
             return {"trace": self.pack(np.asarray(value), where)}
@@ -256,15 +251,7 @@ def _is_whole(file: IO[bytes], length: int) -> bool:
     """Whether the last bytes of a file are the hash of the `length` bytes before them."""
     digest = hashlib.sha256()
     file.seek(0)
-    for chunk in _chunks(file, length):
+    while length > 0 and (chunk := file.read(min(_CHUNK, length))):
         digest.update(chunk)
-    return file.read() == digest.digest()
-
-
-def _chunks(file: IO[bytes], length: int) -> Iterator[bytes]:
-    while length > 0:
-        chunk = file.read(min(_CHUNK, length))
-        if not chunk:
-            return
         length -= len(chunk)
-        yield chunk
+    return file.read() == digest.digest()
