@@ -16,10 +16,10 @@ from rankfold.data.triples import Triples
 from rankfold.estimators.completion.axes import Axis
 from rankfold.estimators.completion.entries import completion_of, given_values, named_entries
 from rankfold.estimators.completion.folding import Earlier, Lines, solve
+from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.neighbours import Neighbours, Recommendations, directions, forget, largest
 from rankfold.estimators.completion.offsets import predictions
 from rankfold.estimators.completion.pattern import Pattern
-from rankfold.estimators.completion.starts import FactorPair
 from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import all_or_nothing
 from rankfold.estimators.inputs import column_of, pair_columns

@@ -19,14 +19,7 @@ from rankfold.estimators.tensors import without_tensors
 
 
 def training_triples(X: Any, y: Any) -> Triples:
-    """Return pairs and values as triples; labels are numbered in sorted order.
-
-    Examples
-    --------
-    >>> triples = training_triples([("bob", 7), ("ann", 7)], [1.0, 2.0])
-    >>> triples.rows.tolist(), triples.row_labels.tolist(), triples.col_labels.tolist()
-    ([1, 0], ['ann', 'bob'], [7])
-    """
+    """Return pairs and values as triples; labels are numbered in sorted order."""
     if isinstance(X, Triples) and y is None:
         return X
     (rows, cols), values = named_entries(X, y)

@@ -1,13 +1,18 @@
-"""What rank and regularisation of a regression are chosen by: criteria, and the path of their values."""
+"""Choosing the rank and the regularisation of a regression: criteria, and the path of their values."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.model_selection import KFold, check_cv
 
+from rankfold.estimators.regression.observations import Fit, Observations
+from rankfold.run.display import progress
 from rankfold.selection.paths import axes_or_new, marked, table
 
 if TYPE_CHECKING:
@@ -81,3 +86,40 @@ def degrees_of_freedom(singular_values: Any, regularization: float, targets: int
     p = float(np.sum(squares / (squares + regularization)))
     r = min(float(rank), p)
     return r * (p + targets - r)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Ranks and weights of the penalty to choose from, and how to fit with them."""
+
+    ranks: NDArray[np.int64]
+    regularizations: Floats
+    fits: Callable[..., Iterator[Fit]]  # of each rank, to observations, with one regularization
+
+    def cross_validated(self, data: Observations, cv: Any, random_state: Any, verbose: int) -> SelectionPath:
+        """Score by the mean squared error of held-out responses; a number of folds shuffles them."""
+        whole = isinstance(cv, Integral)
+        folds = KFold(int(cv), shuffle=True, random_state=random_state) if whole else check_cv(cv)
+        squares = np.zeros((self.ranks.size, self.regularizations.size))
+        held_out = 0.0
+        with progress(verbose, "cross-validation") as tell:
+            for k, (train, test) in enumerate(folds.split(data.X, data.Y)):
+                seen, unseen = data.take(train), data.take(test)
+                for j, weight in enumerate(self.regularizations):
+                    squares[:, j] += [unseen.squares(fit) for fit in self.fits(seen, regularization=weight)]
+                held_out += float(unseen.weights @ unseen.known.sum(axis=1))
+                tell(f"fold {k + 1}  held-out error {(squares / held_out).min():.6g}")
+        return SelectionPath("cv", self.ranks, self.regularizations, squares / held_out)
+
+    def by_criterion(self, data: Observations, criterion: str) -> SelectionPath:
+        """Score by what is left of the responses, and how many degrees of freedom that took."""
+        targets = data.Y.shape[1]
+        d = np.linalg.svd(data.centred_X, compute_uv=False)
+        size = int(np.count_nonzero(data.known[data.weights > 0]))
+        scores = np.zeros((self.ranks.size, self.regularizations.size))
+        for j, weight in enumerate(self.regularizations):
+            for i, fit in enumerate(self.fits(data, regularization=weight)):
+                freedom = degrees_of_freedom(d, weight, targets, int(self.ranks[i]))
+                freedom += targets * data.fit_intercept
+                scores[i, j] = information(criterion, data.squares(fit), size, freedom)
+        return SelectionPath(criterion, self.ranks, self.regularizations, scores)

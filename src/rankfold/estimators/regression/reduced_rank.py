@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -10,12 +11,13 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from rankfold.estimators.fingerprint import fingerprint
-from rankfold.estimators.fitting import Geometries, Minimisation, all_or_nothing, record_run
+from rankfold.estimators.fitting import Geometries, all_or_nothing, fit_model, record_run, try_model
 from rankfold.estimators.inputs import checked_rank, checked_regularization, checked_weights, is_auto
-from rankfold.estimators.regression.choosing import Candidates
-from rankfold.estimators.regression.criteria import CRITERIA, SelectionPath
-from rankfold.estimators.regression.observations import Factors, Fit, Observations, best_fit
+from rankfold.estimators.regression.criteria import CRITERIA, Candidates
+from rankfold.estimators.regression.observations import Fit, Observations, fits
 from rankfold.estimators.tensors import TensorScore, like_given, without_tensors
+from rankfold.problem import Problem
+from rankfold.run.result import Result
 from rankfold.solvers import Method
 
 Floats = NDArray[Any]
@@ -146,9 +148,8 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
             raise ValueError("this estimator requires y to be passed, but the target y is None")
         y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y")
         data = self._observations(X, y, sample_weight)
-        minimisation = Minimisation.of(self)
-        rank, self.regularization_ = self._chosen(data, minimisation)
-        fit = best_fit(data, rank, self.regularization_, minimisation, self._warm())
+        rank, self.regularization_ = self._chosen(data)
+        fit = next(fits(data, [rank], self.regularization_, self.geometry, self._run))
         record_run(self, *data.run_of(fit, self.regularization_))
         self.data_fingerprint_ = fingerprint(X, y, data.weights)
         self._present(data, fit, vector=y.ndim == 1)
@@ -165,37 +166,35 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         check_consistent_length(X, Y)
         weights = checked_weights(sample_weight, len(X))
         data = Observations(X, Y, weights, self.fit_intercept)
-        unknown = ~(data.known & (weights > 0)[:, None]).any(axis=0)
+        unknown = ~data.used.any(axis=0)
         if unknown.any():
             at = int(np.argmax(unknown))
             raise ValueError(f"y[:, {at}] has no known value (of positive weight): leave this response out")
         return data
 
-    def _warm(self) -> Factors | None:
-        """The factors of the last fit, if the next one is to start from them."""
-        if not (self.warm_start and hasattr(self, "coef_") and self.rank_):
-            return None
-        return self.x_rotations_, self.components_.T
+    def _run(self, problem: Problem, x0: Any) -> Result:
+        """Minimise, from the factors of the last fit if that is asked for."""
+        warm = self.warm_start and hasattr(self, "coef_") and self.rank_
+        return fit_model(self, problem, (self.x_rotations_, self.components_.T) if warm else None, x0)
 
-    def _chosen(self, data: Observations, minimisation: Minimisation) -> tuple[int, float]:
+    def _chosen(self, data: Observations) -> tuple[int, float]:
         """The rank and the regularization, chosen where they are to be."""
         (q, k), by_rank, by_weight = data.shape, is_auto(self.rank), is_auto(self.regularization)
         why = f"the lesser of {q} features and {k} responses"
-        ranks = (
-            np.arange(1, min(q, k) + 1) if by_rank else np.array([checked_rank(self.rank, min(q, k), why)])
-        )
-        weights = data.scale * REGULARIZATIONS
+        ranks, weights = np.arange(1, min(q, k) + 1), data.scale * REGULARIZATIONS
+        if not by_rank:
+            ranks = np.array([checked_rank(self.rank, min(q, k), why)])
         if not by_weight:
             weights = np.array([checked_regularization(self.regularization, "'auto' or ")])
         if self.criterion not in CRITERIA:
             raise ValueError(f"criterion must be one of {CRITERIA}, not {self.criterion!r}")
-        self.rank_path_: SelectionPath | None = None
-        self.regularization_path_: SelectionPath | None = None
+        self.rank_path_ = self.regularization_path_ = None
         if ranks.size == weights.size == 1:
             return int(ranks[0]), float(weights[0])
-        candidates = Candidates(ranks, weights, minimisation)
+        run = partial(try_model, self)
+        candidates = Candidates(ranks, weights, partial(fits, ranks=ranks, geometry=self.geometry, run=run))
         if self.criterion == "cv":
-            path = candidates.cross_validated(data, self.cv, self.random_state)
+            path = candidates.cross_validated(data, self.cv, self.random_state, self.verbose)
         else:
             path = candidates.by_criterion(data, self.criterion)
         self.rank_path_ = path if by_rank else None
