@@ -15,11 +15,10 @@ def fingerprint(*arrays: Any) -> str:
     for array in arrays:
         if array is None:
             digest.update(b"none")
-            continue
-        if sparse.issparse(array):
+        elif sparse.issparse(array):
             parts = array.data, array.indices, array.indptr, np.array(array.shape, np.int64)
             digest.update(fingerprint(*parts).encode())
-            continue
-        digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+        else:
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
     return digest.hexdigest()

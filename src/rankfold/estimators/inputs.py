@@ -25,7 +25,7 @@ def pair_columns(X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         )
     (X,) = without_tensors(X)
     if hasattr(X, "columns") and not isinstance(X, np.ndarray):
-        columns = [_to_numpy(X[name]) for name in X.columns]
+        columns = [to_numpy(X[name]) for name in X.columns]
     elif isinstance(X, (list, tuple)):
         columns = _listed(X)
     else:
@@ -77,7 +77,8 @@ def checked_regularization(weight: Any, alternative: str = "") -> float:
     return float(weight)
 
 
-def _to_numpy(column: Any) -> NDArray[Any]:
+def to_numpy(column: Any) -> NDArray[Any]:
+    """Return a column of a table, or anything like an array, as an array."""
     return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from rankfold import solvers
@@ -161,19 +160,14 @@ class _ModelPacker(Packer):
         if hasattr(value, "to_numpy"):
             return self.pack(value.to_numpy(), where)
         if isinstance(value, np.ndarray) and value.dtype.hasobject:
-            return {"strings": _strings(value, where)}
+            if value.ndim != 1 or not all(isinstance(element, str) for element in value):
+                raise TypeError(f"{where} is an array of Python objects, which a file cannot hold")
+            return {"strings": [str(element) for element in value]}  # such as `feature_names_in_`
         if isinstance(value, list):
             return {"list": [self.pack(part, f"{where}[{k}]") for k, part in enumerate(value)]}
         if isinstance(value, dict) and all(isinstance(key, str) for key in value):
             return {"dict": {key: self.pack(part, f"{where}[{key!r}]") for key, part in value.items()}}
         return super().pack(value, where)
-
-
-def _strings(array: NDArray[Any], where: str) -> list[str]:
-    """The elements of an array of Python strings, such as `feature_names_in_`."""
-    if array.ndim != 1 or not all(isinstance(element, str) for element in array):
-        raise TypeError(f"{where} is an array of Python objects, which a file cannot hold")
-    return [str(element) for element in array]
 
 
 class _ModelUnpacker(Unpacker):
@@ -182,7 +176,12 @@ class _ModelUnpacker(Unpacker):
     def unpack(self, tree: Any) -> Any:
         match tree:
             case {"estimator": name, "settings": settings, "fitted": fitted}:
-                return self._estimator(name, settings, fitted)
+                if name not in ESTIMATORS:
+                    raise ValueError(f"it holds a {name!r}, which is no estimator of this version")
+                model = ESTIMATORS[name](**{key: self.unpack(part) for key, part in settings.items()})
+                for key, part in fitted.items():
+                    setattr(model, key, self.unpack(part))
+                return model
             case {"trace": rows}:
                 return Trace.from_array(self.unpack(rows))
             case {"loss": name, "parameter": parameter}:
@@ -201,14 +200,6 @@ class _ModelUnpacker(Unpacker):
                 return {key: self.unpack(part) for key, part in parts.items()}
         return super().unpack(tree)
 
-    def _estimator(self, name: str, settings: dict[str, Any], fitted: dict[str, Any]) -> Any:
-        if name not in ESTIMATORS:
-            raise ValueError(f"it holds a {name!r}, which is no estimator of this version")
-        model = ESTIMATORS[name](**{key: self.unpack(part) for key, part in settings.items()})
-        for key, part in fitted.items():
-            setattr(model, key, self.unpack(part))
-        return model
-
 
 class _Hashing:
     """A file that is written to, and hashed on the way."""
@@ -221,11 +212,9 @@ class _Hashing:
         return self.file.write(part)
 
 
-def _write(file: IO[bytes], text: bytes, arrays: dict[str, NDArray[Any]]) -> None:
+def _write(file: IO[bytes], text: bytes, arrays: dict[str, Any]) -> None:
     hashing = _Hashing(file)
-    hashing.write(_MAGIC + f"{FORMAT}\n".encode())
-    hashing.write(len(text).to_bytes(8, "little"))
-    hashing.write(text)
+    hashing.write(_MAGIC + f"{FORMAT}\n".encode() + len(text).to_bytes(8, "little") + text)
     for array in arrays.values():
         np.lib.format.write_array(hashing, array, allow_pickle=False)
     file.write(hashing.hash.digest())
@@ -235,16 +224,12 @@ def _check_format(name: str, line: bytes) -> None:
     number = line.removeprefix(_MAGIC).rstrip(b"\n")
     if not (line.startswith(_MAGIC) and line.endswith(b"\n") and number.isdigit()):
         raise ModelFileError(f"{name!r} is not a model that rankfold.save wrote, or its beginning is damaged")
-    if int(number) > FORMAT:
-        raise ModelFileError(
-            f"{name!r} has the format {int(number)}, newer than this rankfold {__version__} reads "
-            f"({FORMAT}): upgrade rankfold to load it"
-        )
-    if int(number) < FORMAT:
-        raise ModelFileError(
-            f"{name!r} has the old format {int(number)}, which rankfold {__version__} no longer "
-            "reads: load it with the version that wrote it, or fit the model again"
-        )
+    found, here = int(number), f"rankfold {__version__}"
+    newer = f"format {found}, newer than this {here} reads ({FORMAT}): upgrade rankfold to load it"
+    remedy = "load it with the version that wrote it, or fit the model again"
+    older = f"old format {found}, which {here} no longer reads: {remedy}"
+    if found != FORMAT:
+        raise ModelFileError(f"{name!r} has the {newer if found > FORMAT else older}")
 
 
 def _is_whole(file: IO[bytes], length: int) -> bool:

@@ -51,8 +51,7 @@ class RankErrors:
 def choose_rank(largest: int, losses_at: Callable[[int], Floats], verbose: int) -> RankErrors:
     """Choose the rank by `losses_at(rank)`, the losses of what was held out, of ranks up to `largest`.
 
-    The excess of each loss over that at the best rank tells ranks apart that the errors' own deviations do
-    not.
+    The excess of each loss over that at the best rank tells ranks apart that the errors themselves do not.
     """
     tried: dict[int, Floats] = {}
     with progress(verbose, "choosing the rank") as tell:

@@ -112,13 +112,6 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     >>> model = rf.MatrixCompletion(rank=2, bias=False, regularization=0.0).fit(X[:-9], y[:-9])
     >>> bool(abs(model.predict(X[-9:]) - y[-9:]).max() < 1e-4)
     True
-
-    Labels, and a new row:
-
-    >>> pairs = [("ann", "Dune"), ("ann", "Heat"), ("bob", "Dune"), ("cyd", "Heat")]
-    >>> model = rf.MatrixCompletion(rank=1, regularization=1.0).fit(pairs, [5.0, 1.0, 4.0, 2.0])
-    >>> model.predict([("bob", "Heat"), ("dan", "Dune")]).shape  # dan is new: mean and Dune's offset
-    (2,)
     """
 
     def __init__(
@@ -195,11 +188,10 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         """What the last fit found, if this one is to start from it and has the same rows and columns."""
         if not (self.warm_start and hasattr(self, "factors_")):
             return None
-        labels: list[tuple[Any, Any]]
-        labels = [(self.row_labels_, data.row_labels), (self.col_labels_, data.col_labels)]
         L, R = self.factors_
-        same = (len(L), len(R)) == data.shape and all(np.array_equal(*both) for both in labels)
-        return (L, R) if same else None
+        labels: Any = (self.row_labels_, data.row_labels), (self.col_labels_, data.col_labels)
+        same = all(np.array_equal(*both) for both in labels)
+        return (L, R) if same and (len(L), len(R)) == data.shape else None
 
     def _fit(self, data: Triples, sample_weight: Any, last: FactorPair | None, **run: Any) -> None:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -213,8 +205,10 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         weight, path, factors = self._choose_weight(sample, last is not None, seed)
         del sample
         self.regularization_, self.regularization_path_ = weight, path
-        if not weight:
-            _warn_of_shortages(penalised.completion, self.rank_)
+        why = [] if weight else shortages(penalised.completion, self.rank_)
+        if why:  # what too few entries leave open stays open without a regulariser: predictions by chance
+            message = f"the fit is not unique: {'; '.join(why)}. Lower the rank, or set regularization"
+            warnings.warn(message, UserWarning, stacklevel=4)
         problem = problem_of(penalised.cost(weight), self.rank_, self.geometry)
         start = last if run["resume"] is None else None  # a checkpoint has a point of its own
         if start is None and weight and run["resume"] is None:
@@ -230,15 +224,13 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         if not is_auto(self.regularization):
             checked_regularization(self.regularization, "'auto' or ")
         if not is_auto(self.rank):
-            checked_rank(
-                self.rank, min(cost.shape), "the lesser of {} rows and {} columns".format(*cost.shape)
-            )
+            why = "the lesser of {} rows and {} columns".format(*cost.shape)
+            checked_rank(self.rank, min(cost.shape), why)
         elif self.bias and not cost.quadratic:
             raise ValueError(f"rank='auto' with the loss {self.loss!r} takes bias=False; or give a rank")
         side = cost.observed.by_row
-        self.data_fingerprint_ = fingerprint(
-            data.row_labels, data.col_labels, side.indptr, side.indices, side.data
-        )
+        labels = data.row_labels, data.col_labels
+        self.data_fingerprint_ = fingerprint(*labels, side.indptr, side.indices, side.data)
         self.shape_, self.observed_ = cost.shape, Pattern.of(side)
         return cost
 
@@ -285,11 +277,3 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         self.factors_ = penalised.balanced(*result.factors)
         stop = Stop(result.stop_reason, StopKind.CONVERGED) if result.stop.kind in accepted else result.stop
         record_run(self, result.trace, stop)
-
-
-def _warn_of_shortages(completion: Completion, rank: int) -> None:
-    """Without a regulariser, what too few entries leave open stays open: some predictions are chance."""
-    why = shortages(completion, rank)
-    if why:
-        message = f"the fit is not unique: {'; '.join(why)}. Lower the rank, or set regularization"
-        warnings.warn(message, UserWarning, stacklevel=4)

@@ -41,7 +41,7 @@ def largest(
     n = min(n, width)
     parts = []
     block = max(1, _CELLS // width)
-    for start in range(0, len(queries), block):
+    for start in range(0, max(len(queries), 1), block):  # once for no queries, for the types
         scores = scores_of(queries[start : start + block])
         # The largest, and of those equal to the last of them the first; then these in order.
         least = -np.partition(-scores, n - 1, axis=1)[:, n - 1 : n]
@@ -53,8 +53,6 @@ def largest(
         places, found = (np.take_along_axis(array, order, axis=1) for array in (places, found))
         rows, ranks = np.nonzero(found > -np.inf)
         parts.append((start + rows, places[rows, ranks], found[rows, ranks]))
-    if not parts:
-        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
     query, place, score = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return query, place, score
 

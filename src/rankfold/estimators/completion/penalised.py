@@ -16,7 +16,7 @@ from rankfold.entries.lanczos import dominant_svd
 from rankfold.entries.observed import Observed
 from rankfold.entries.operators import SparseMatrix
 from rankfold.estimators.completion.lines import FactorPair, solve_lines
-from rankfold.estimators.completion.offsets import counts, fit_offsets, no_offsets, subtracted
+from rankfold.estimators.completion.offsets import counts, fit_offsets
 from rankfold.linalg import svd_of_product
 
 Floats = NDArray[Any]
@@ -43,10 +43,13 @@ class Penalised:
     @staticmethod
     def of(completion: Completion, bias: bool) -> Penalised:
         """Fit offsets, if there are to be any, and take them off in a new cost; `completion` is unchanged."""
-        offsets = fit_offsets(completion) if bias else no_offsets(completion.shape)
+        d1, d2 = completion.shape
+        offsets = fit_offsets(completion) if bias else Offsets(0.0, np.zeros(d1), np.zeros(d2))
+        mean, rows, cols = offsets
         diagonals = tuple(np.sqrt(np.maximum(n, 1.0)) for n in counts(completion))
         if bias and completion.quadratic:
-            completion = subtracted(completion, offsets)
+            left = completion.observed.with_values(lambda i, j, y: y - (mean + rows[i] + cols[j]))
+            completion = Completion.from_observed(left, completion.loss)
         return Penalised(completion, offsets, (diagonals[0], diagonals[1]))
 
     def cost(self, weight: float) -> Cost:

@@ -64,8 +64,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     rank_, rank_path_
         The rank; and the held-out error for every rank tried, or None.
     n_iter_, converged_, stop_reason_, trace_
-        EM steps taken, and how they went and ended; a step of the trace is as long as the change of the
-        filled entries.
+        EM steps taken, and how they went and ended; the trace's steps are changes of the filled entries.
     data_fingerprint_
         A digest of what the model was fitted to; `rankfold.save` keeps it.
 

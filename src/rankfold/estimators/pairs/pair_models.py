@@ -123,10 +123,10 @@ class _PairModel(BaseEstimator):
         return np.float64 if self.left is None else "numeric"
 
     def _features(self, X: Floats) -> PairedFeatures:
-        if (self.left is None) != (self.right is None):
-            raise ValueError("give both tables, left and right, or neither")
-        if self.left is None:
+        if self.left is None and self.right is None:
             return PairedFeatures.of_columns(X, self.n_left)
+        if self.left is None or self.right is None:
+            raise ValueError("give both tables, left and right, or neither")
         return PairedFeatures.of_tables(X, *without_tensors(self.left, self.right))
 
 

@@ -49,15 +49,13 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
     cv
         Number of folds for "cv", or a splitter such as `RepeatedKFold`.
     geometry, solver
-        For missing responses only: where and how to minimise, see `rankfold.minimize`.
+        For missing responses only, as the next three: where and how to minimise, see `rankfold.minimize`.
     max_iter
-        With missing responses, the most iterations; a `ConvergenceWarning` tells that they did not suffice.
+        The most iterations; a `ConvergenceWarning` tells that they did not suffice.
     tol
-        With missing responses, the fit ends when five iterations change what is minimised by no more than
-        this part of it.
+        The fit ends when five iterations change what is minimised by no more than this part of it.
     warm_start
-        With missing responses, whether `fit` starts from the coefficients that the last `fit` found, if there
-        are as many.
+        Whether `fit` starts from the coefficients that the last `fit` found, if there are as many.
     random_state
         Shuffles the folds.
     verbose
@@ -65,10 +63,8 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
 
     Attributes
     ----------
-    coef_
-        (n_targets, n_features), or (n_features,) if y is a vector.
-    intercept_
-        (n_targets,), or a number.
+    coef_, intercept_
+        (n_targets, n_features) and (n_targets,); (n_features,) and a number if y is a vector.
     rank_, regularization_
         The rank of the coefficients, at most that asked for, and the weight λ of the penalty.
     components_
@@ -132,14 +128,8 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 
-        Parameters
-        ----------
-        X
-            (n_samples, n_features), finite.
-        y
-            (n_samples,) or (n_samples, n_targets), NaN where unknown.
-        sample_weight
-            Weight of each sample, 1 if not given.
+        X is (n_samples, n_features), finite; y is (n_samples,) or (n_samples, n_targets), NaN where unknown.
+        A sample has the weight 1 if not given.
         """
         X, y, sample_weight = without_tensors(X, y, sample_weight)
         self.target_names_ = _names(y)
@@ -147,11 +137,17 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         if y is None:
             raise ValueError("this estimator requires y to be passed, but the target y is None")
         y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y")
-        data = self._observations(X, y, sample_weight)
+        check_consistent_length(X, y)
+        weights = checked_weights(sample_weight, len(X))
+        data = Observations(X, y[:, None] if y.ndim == 1 else y, weights, self.fit_intercept)
+        unknown = ~data.used.any(axis=0)
+        if unknown.any():
+            at = int(np.argmax(unknown))
+            raise ValueError(f"y[:, {at}] has no known value (of positive weight): leave this response out")
         rank, self.regularization_ = self._chosen(data)
         fit = next(fits(data, [rank], self.regularization_, self.geometry, self._run))
         record_run(self, *data.run_of(fit, self.regularization_))
-        self.data_fingerprint_ = fingerprint(X, y, data.weights)
+        self.data_fingerprint_ = fingerprint(X, y, weights)
         self._present(data, fit, vector=y.ndim == 1)
         return self
 
@@ -160,17 +156,6 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         check_is_fitted(self)
         numbers = validate_data(self, *without_tensors(X), reset=False, dtype=np.float64)
         return like_given(X, np.asarray(numbers @ self.coef_.T + self.intercept_))
-
-    def _observations(self, X: Floats, y: Floats, sample_weight: ArrayLike | None) -> Observations:
-        Y = y[:, None] if y.ndim == 1 else y
-        check_consistent_length(X, Y)
-        weights = checked_weights(sample_weight, len(X))
-        data = Observations(X, Y, weights, self.fit_intercept)
-        unknown = ~data.used.any(axis=0)
-        if unknown.any():
-            at = int(np.argmax(unknown))
-            raise ValueError(f"y[:, {at}] has no known value (of positive weight): leave this response out")
-        return data
 
     def _run(self, problem: Problem, x0: Any) -> Result:
         """Minimise, from the factors of the last fit if that is asked for."""
