@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import os
 import warnings
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, fields
-from typing import Any, ParamSpec, Self, TypedDict, TypeVar, Unpack
+from typing import Any, ParamSpec, TypeVar
 
 from sklearn.exceptions import ConvergenceWarning
 
@@ -16,12 +14,10 @@ from rankfold.costs.start import filled_up_svd
 from rankfold.geometry import Embedded, FullRank, Geometry, Polar, SubspaceProjection
 from rankfold.linalg import svd_of_product
 from rankfold.problem import Problem
-from rankfold.run.checkpoint import Checkpoint
-from rankfold.run.driver import Callback, minimize
+from rankfold.run.driver import minimize
 from rankfold.run.result import Result
-from rankfold.run.stopping import RelativeChange, Rule, Stop, StopKind
+from rankfold.run.stopping import RelativeChange, Stop, StopKind
 from rankfold.run.trace import Trace
-from rankfold.solvers import Method
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -56,14 +52,7 @@ def all_or_nothing(fit: Callable[P, T]) -> Callable[P, T]:
 
 
 def problem_of(cost: Cost, rank: int, geometry: str | Geometries = "auto") -> Problem:
-    """Return `cost` on the geometry of that name, or on what `geometry(shape, rank)` returns.
-
-    Examples
-    --------
-    >>> import rankfold as rf
-    >>> problem_of(rf.Completion([0, 1], [1, 0], [1.0, 2.0], (2, 2)), rank=1, geometry="polar").geometry
-    Polar((2, 2), rank=1, middle='spd')
-    """
+    """Return `cost` on the geometry of that name, or on what `geometry(shape, rank)` returns."""
     if isinstance(geometry, str):
         if geometry == "auto":
             return Problem.of(cost, rank)
@@ -75,18 +64,7 @@ def problem_of(cost: Cost, rank: int, geometry: str | Geometries = "auto") -> Pr
 
 
 def warm_point(problem: Problem, L: Any, R: Any) -> Any:
-    """Return the point of `problem` nearest to W = L Rᵀ, which an earlier fit found; None for another size.
-
-    Examples
-    --------
-    >>> import numpy as np, rankfold as rf
-    >>> problem = problem_of(rf.Completion([0, 1], [1, 0], [1.0, 2.0], (2, 2)), rank=1)
-    >>> L, R = problem.geometry.factors(warm_point(problem, np.diag([3.0, 1.0]), np.eye(2)))
-    >>> bool(abs(L @ R.T - np.diag([3.0, 0.0])).max() < 1e-12)
-    True
-    >>> warm_point(problem, np.ones((3, 1)), np.ones((2, 1))) is None
-    True
-    """
+    """Return the point of `problem` nearest to W = L Rᵀ of an earlier fit; None for another size."""
     rank = problem.geometry.rank
     if (len(L), len(R)) != tuple(problem.cost.shape):
         return None
@@ -94,23 +72,7 @@ def warm_point(problem: Problem, L: Any, R: Any) -> Any:
     return problem.geometry.from_svd(*filled_up_svd(U, s, V, rank, seed=0))
 
 
-class MinimizeOptions(TypedDict, total=False):
-    """What `rankfold.minimize` takes beside the problem."""
-
-    solver: Method[Any] | str
-    x0: Any
-    max_iterations: int
-    tolerance: float
-    stop: Rule | None
-    callback: Callback | None
-    checkpoint: Checkpoint | str | os.PathLike[str] | None
-    resume: str | os.PathLike[str] | None
-    verbose: int
-
-
-def fit_problem(
-    problem: Problem, accepted: Collection[StopKind] = (), **options: Unpack[MinimizeOptions]
-) -> Result:
+def fit_problem(problem: Problem, accepted: Collection[StopKind] = (), **options: Any) -> Result:
     """`minimize(problem, **options)` with what a scikit-learn user expects: errors raised, limits warned of.
 
     A stop of a kind in `accepted` is as good as convergence: there is no warning of it. Ctrl-C is no error
@@ -121,6 +83,14 @@ def fit_problem(
         raise result.error
     if result.stop.kind not in accepted:
         warn_of_limit(result.trace, result.stop)
+    return result
+
+
+def try_out(problem: Problem, **options: Any) -> Result:
+    """`minimize(problem, **options)` for a comparison: no warning of a limit, and Ctrl-C ends it all."""
+    result = fit_problem(problem, tuple(StopKind), **options)
+    if result.stop.kind is StopKind.INTERRUPTED:
+        raise KeyboardInterrupt  # there is no model yet
     return result
 
 
@@ -142,44 +112,19 @@ def record_run(model: Any, trace: Trace, stop: Stop) -> None:
     model.stop_kind_ = stop.kind.value
 
 
-@dataclass(frozen=True)
-class Minimisation:
-    """Where and how an estimator minimises, as its settings of these names say."""
+def fit_model(model: Any, problem: Problem, last: tuple[Any, Any] | None, x0: Any = None) -> Result:
+    """Minimise as the settings of `model` say, from the factors `last` if they have the right size."""
+    near = None if last is None else warm_point(problem, *last)
+    x0 = x0 if near is None else near
+    return fit_problem(problem, x0=x0, verbose=model.verbose, **_options(model, model.tol))
 
-    geometry: str | Geometries
-    solver: Method[Any] | str
-    max_iter: int
-    tol: float
-    verbose: int
 
-    @classmethod
-    def of(cls, model: Any) -> Self:
-        """Return what the settings of `model` say."""
-        return cls(**{field.name: getattr(model, field.name) for field in fields(cls)})
+def try_model(model: Any, problem: Problem, x0: Any = None, tol: float | None = None) -> Result:
+    """Minimise as the settings of `model` say, for a comparison."""
+    return try_out(problem, x0=x0, **_options(model, model.tol if tol is None else tol))
 
-    def problem(self, cost: Cost, rank: int) -> Problem:
-        """Return `cost` on the geometry."""
-        return problem_of(cost, rank, self.geometry)
 
-    def run(self, problem: Problem, x0: Any = None) -> Result:
-        """Minimise until five iterations change the value by no more than `tol` of it."""
-        return fit_problem(problem, **self._options(x0, self.tol, self.verbose))
-
-    def try_out(self, problem: Problem, x0: Any = None, tol: float | None = None) -> Result:
-        """Minimise for a comparison: a limit is no reason for a warning, Ctrl-C one to end the comparison."""
-        result = minimize(problem, **self._options(x0, self.tol if tol is None else tol, verbose=0))
-        if result.error is not None:
-            raise result.error
-        if result.stop.kind is StopKind.INTERRUPTED:
-            raise KeyboardInterrupt
-        return result
-
-    def _options(self, x0: Any, tol: float, verbose: int) -> MinimizeOptions:
-        return {
-            "solver": self.solver,
-            "x0": x0,
-            "max_iterations": self.max_iter,
-            "tolerance": 0.0,
-            "stop": RelativeChange(tol, window=5),
-            "verbose": verbose,
-        }
+def _options(model: Any, tol: float) -> dict[str, Any]:
+    """Five iterations that change the value by no more than `tol` of it are the end."""
+    stop = RelativeChange(tol, window=5)
+    return {"solver": model.solver, "max_iterations": model.max_iter, "tolerance": 0.0, "stop": stop}

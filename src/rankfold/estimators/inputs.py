@@ -17,12 +17,6 @@ def pair_columns(X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the two columns of X: integers, or strings.
 
     X is an array, a torch tensor, a pandas or polars DataFrame, or a list of pairs.
-
-    Examples
-    --------
-    >>> rows, cols = pair_columns([("ann", 3), ("bob", 4)])
-    >>> rows.tolist(), cols.tolist()
-    (['ann', 'bob'], [3, 4])
     """
     if sparse.issparse(X):
         raise TypeError(
@@ -31,7 +25,7 @@ def pair_columns(X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         )
     (X,) = without_tensors(X)
     if hasattr(X, "columns") and not isinstance(X, np.ndarray):
-        columns = [_to_numpy(X[name]) for name in X.columns]
+        columns = [to_numpy(X[name]) for name in X.columns]
     elif isinstance(X, (list, tuple)):
         columns = _listed(X)
     else:
@@ -47,25 +41,13 @@ def pair_columns(X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def checked_weights(sample_weight: Any, length: int, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-    """Return the weights of `length` samples: 1 if none are given, a number for all of them, or a vector.
-
-    Examples
-    --------
-    >>> checked_weights(None, 2), checked_weights([3, 0], 2)
-    (array([1., 1.]), array([3., 0.]))
-    """
+    """Return the weights of `length` samples: 1 if none are given, a number for all of them, or a vector."""
     if sample_weight is None:
         return np.ones(length, dtype)
     if isinstance(sample_weight, Real):
         sample_weight = np.full(length, sample_weight)
-    weights: NDArray[Any] = check_array(
-        sample_weight,
-        dtype=dtype,
-        order="C",
-        ensure_2d=False,
-        ensure_min_samples=0,
-        input_name="sample_weight",
-    )
+    options = {"dtype": dtype, "order": "C", "ensure_2d": False, "ensure_min_samples": 0}
+    weights: NDArray[Any] = check_array(sample_weight, input_name="sample_weight", **options)
     if weights.shape != (length,):
         raise ValueError(
             f"sample_weight must be a vector of {length} weights, one per sample; got shape {weights.shape}"
@@ -82,15 +64,7 @@ def is_auto(setting: Any) -> bool:
 
 
 def checked_rank(rank: Any, largest: int, why: str) -> int:
-    """Return a rank from 1 to `largest`; `why` says in the error what limits it.
-
-    Examples
-    --------
-    >>> checked_rank(7, 5, "the number of columns")
-    Traceback (most recent call last):
-        ...
-    ValueError: rank must be 'auto' or an integer from 1 to 5, the number of columns; got 7
-    """
+    """Return a rank from 1 to `largest`; `why` says in the error what limits it."""
     if not (isinstance(rank, Integral) and rank is not True and 1 <= int(rank) <= largest):
         raise ValueError(f"rank must be 'auto' or an integer from 1 to {largest}, {why}; got {rank!r}")
     return int(rank)
@@ -103,7 +77,8 @@ def checked_regularization(weight: Any, alternative: str = "") -> float:
     return float(weight)
 
 
-def _to_numpy(column: Any) -> NDArray[Any]:
+def to_numpy(column: Any) -> NDArray[Any]:
+    """Return a column of a table, or anything like an array, as an array."""
     return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
 
 
@@ -113,9 +88,7 @@ def _listed(X: Any) -> list[NDArray[Any]]:
     for k, pair in enumerate(pairs):
         if len(pair) != 2:
             raise ValueError(f"X[{k}] must be a pair (row, column); got {X[k]!r}")
-    return (
-        [np.asarray([pair[side] for pair in pairs]) for side in (0, 1)] if pairs else [np.empty(0, int)] * 2
-    )
+    return [np.array([pair[side] for pair in pairs], dtype=None if pairs else int) for side in (0, 1)]
 
 
 def column_of(column: NDArray[Any], where: str) -> NDArray[Any]:
@@ -137,16 +110,11 @@ def column_of(column: NDArray[Any], where: str) -> NDArray[Any]:
 
 
 def _objects(column: NDArray[Any], where: str) -> NDArray[Any]:
-    kinds = {type(element) for element in column.tolist()}
-    if kinds <= {str, np.str_}:
-        return column.astype(np.str_)
-    if all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds):
-        return column.astype(np.int64)
-    strange = [not isinstance(element, (str, np.str_)) for element in column]
-    if not any(kind in (str, np.str_) for kind in kinds):
-        strange = [isinstance(e, bool) or not isinstance(e, (int, np.integer)) for e in column]
-    _refuse(np.array(strange), column, where, "the labels of a side are all strings, or all integers")
-    raise AssertionError  # pragma: no cover
+    text = [isinstance(element, str) for element in column]
+    whole = [isinstance(e, (int, np.integer)) and not isinstance(e, bool) for e in column]
+    right = np.array(text if any(text) else whole, dtype=bool)
+    _refuse(~right, column, where, "the labels of a side are all strings, or all integers")
+    return column.astype(np.str_ if all(text) else np.int64)
 
 
 def _refuse(bad: NDArray[np.bool_], column: NDArray[Any], where: str, remedy: str) -> None:

@@ -10,12 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from rankfold import solvers
@@ -128,13 +126,9 @@ def _is_ours(value: Any) -> bool:
     return type(value) is ESTIMATORS.get(type(value).__name__)
 
 
-def _fitted(model: Any) -> dict[str, Any]:
-    """What `fit` found and, though no setting, what `set_output` asked for, as scikit-learn keeps it."""
-    return {
-        key: value
-        for key, value in vars(model).items()
-        if (key.endswith("_") and not key.startswith("_")) or key == "_sklearn_output_config"
-    }
+def _is_fitted(name: str) -> bool:
+    """Whether `fit` found it or, though no setting, `set_output` asked for it, as scikit-learn keeps that."""
+    return (name.endswith("_") and not name.startswith("_")) or name == "_sklearn_output_config"
 
 
 class _ModelPacker(Packer):
@@ -145,11 +139,11 @@ class _ModelPacker(Packer):
     def pack(self, value: Any, where: str = "model") -> Any:
         name = type(value).__name__
         if _is_ours(value):
-            settings, fitted = value.get_params(deep=False), _fitted(value)
+            settings, fitted = value.get_params(deep=False), filter(_is_fitted, vars(value))
             return {
                 "estimator": name,
                 "settings": {key: self.pack(part, f"{where}.{key}") for key, part in settings.items()},
-                "fitted": {key: self.pack(part, f"{where}.{key}") for key, part in fitted.items()},
+                "fitted": {key: self.pack(getattr(value, key), f"{where}.{key}") for key in fitted},
             }
         if isinstance(value, Trace):
             return {"trace": self.pack(np.asarray(value), where)}
@@ -166,19 +160,14 @@ class _ModelPacker(Packer):
         if hasattr(value, "to_numpy"):
             return self.pack(value.to_numpy(), where)
         if isinstance(value, np.ndarray) and value.dtype.hasobject:
-            return {"strings": _strings(value, where)}
+            if value.ndim != 1 or not all(isinstance(element, str) for element in value):
+                raise TypeError(f"{where} is an array of Python objects, which a file cannot hold")
+            return {"strings": [str(element) for element in value]}  # such as `feature_names_in_`
         if isinstance(value, list):
             return {"list": [self.pack(part, f"{where}[{k}]") for k, part in enumerate(value)]}
         if isinstance(value, dict) and all(isinstance(key, str) for key in value):
             return {"dict": {key: self.pack(part, f"{where}[{key!r}]") for key, part in value.items()}}
         return super().pack(value, where)
-
-
-def _strings(array: NDArray[Any], where: str) -> list[str]:
-    """The elements of an array of Python strings, such as `feature_names_in_`."""
-    if array.ndim != 1 or not all(isinstance(element, str) for element in array):
-        raise TypeError(f"{where} is an array of Python objects, which a file cannot hold")
-    return [str(element) for element in array]
 
 
 class _ModelUnpacker(Unpacker):
@@ -187,7 +176,12 @@ class _ModelUnpacker(Unpacker):
     def unpack(self, tree: Any) -> Any:
         match tree:
             case {"estimator": name, "settings": settings, "fitted": fitted}:
-                return self._estimator(name, settings, fitted)
+                if name not in ESTIMATORS:
+                    raise ValueError(f"it holds a {name!r}, which is no estimator of this version")
+                model = ESTIMATORS[name](**{key: self.unpack(part) for key, part in settings.items()})
+                for key, part in fitted.items():
+                    setattr(model, key, self.unpack(part))
+                return model
             case {"trace": rows}:
                 return Trace.from_array(self.unpack(rows))
             case {"loss": name, "parameter": parameter}:
@@ -206,14 +200,6 @@ class _ModelUnpacker(Unpacker):
                 return {key: self.unpack(part) for key, part in parts.items()}
         return super().unpack(tree)
 
-    def _estimator(self, name: str, settings: dict[str, Any], fitted: dict[str, Any]) -> Any:
-        if name not in ESTIMATORS:
-            raise ValueError(f"it holds a {name!r}, which is no estimator of this version")
-        model = ESTIMATORS[name](**{key: self.unpack(part) for key, part in settings.items()})
-        for key, part in fitted.items():
-            setattr(model, key, self.unpack(part))
-        return model
-
 
 class _Hashing:
     """A file that is written to, and hashed on the way."""
@@ -226,11 +212,9 @@ class _Hashing:
         return self.file.write(part)
 
 
-def _write(file: IO[bytes], text: bytes, arrays: dict[str, NDArray[Any]]) -> None:
+def _write(file: IO[bytes], text: bytes, arrays: dict[str, Any]) -> None:
     hashing = _Hashing(file)
-    hashing.write(_MAGIC + f"{FORMAT}\n".encode())
-    hashing.write(len(text).to_bytes(8, "little"))
-    hashing.write(text)
+    hashing.write(_MAGIC + f"{FORMAT}\n".encode() + len(text).to_bytes(8, "little") + text)
     for array in arrays.values():
         np.lib.format.write_array(hashing, array, allow_pickle=False)
     file.write(hashing.hash.digest())
@@ -240,31 +224,19 @@ def _check_format(name: str, line: bytes) -> None:
     number = line.removeprefix(_MAGIC).rstrip(b"\n")
     if not (line.startswith(_MAGIC) and line.endswith(b"\n") and number.isdigit()):
         raise ModelFileError(f"{name!r} is not a model that rankfold.save wrote, or its beginning is damaged")
-    if int(number) > FORMAT:
-        raise ModelFileError(
-            f"{name!r} has the format {int(number)}, newer than this rankfold {__version__} reads "
-            f"({FORMAT}): upgrade rankfold to load it"
-        )
-    if int(number) < FORMAT:
-        raise ModelFileError(
-            f"{name!r} has the old format {int(number)}, which rankfold {__version__} no longer "
-            "reads: load it with the version that wrote it, or fit the model again"
-        )
+    found, here = int(number), f"rankfold {__version__}"
+    newer = f"format {found}, newer than this {here} reads ({FORMAT}): upgrade rankfold to load it"
+    remedy = "load it with the version that wrote it, or fit the model again"
+    older = f"old format {found}, which {here} no longer reads: {remedy}"
+    if found != FORMAT:
+        raise ModelFileError(f"{name!r} has the {newer if found > FORMAT else older}")
 
 
 def _is_whole(file: IO[bytes], length: int) -> bool:
     """Whether the last bytes of a file are the hash of the `length` bytes before them."""
     digest = hashlib.sha256()
     file.seek(0)
-    for chunk in _chunks(file, length):
+    while length > 0 and (chunk := file.read(min(_CHUNK, length))):
         digest.update(chunk)
-    return file.read() == digest.digest()
-
-
-def _chunks(file: IO[bytes], length: int) -> Iterator[bytes]:
-    while length > 0:
-        chunk = file.read(min(_CHUNK, length))
-        if not chunk:
-            return
         length -= len(chunk)
-        yield chunk
+    return file.read() == digest.digest()

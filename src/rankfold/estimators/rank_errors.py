@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.run.display import progress
+from rankfold.selection.paths import axes_or_new, marked, table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,35 +37,21 @@ class RankErrors:
     chosen: int
 
     def __str__(self) -> str:
-        lines = ["rank  held-out error  standard error"]
-        for rank, error, deviation in zip(self.ranks, self.errors, self.standard_errors, strict=True):
-            lines.append(f"{rank:4d}  {error:14.6g}  {deviation:14.3g}{' <- chosen' * (rank == self.chosen)}")
-        return "\n".join(lines)
+        columns = self.ranks, self.errors, self.standard_errors
+        header = "rank  held-out error  standard error"
+        return table(header, "{:4d}  {:14.6g}  {:14.3g}", columns, self.chosen)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the errors with their standard errors over the rank."""
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            ax = plt.figure(layout="constrained").add_subplot()
+        ax = axes_or_new(ax)
         ax.errorbar(self.ranks, self.errors, self.standard_errors, fmt="o-", capsize=3)
-        ax.axvline(self.chosen, color="gray", linewidth=0.8, label=f"chosen: {self.chosen}")
-        ax.set(xlabel="rank", ylabel="held-out error")
-        ax.legend()
-        return ax
+        return marked(ax, self.chosen, str(self.chosen), xlabel="rank", ylabel="held-out error")
 
 
 def choose_rank(largest: int, losses_at: Callable[[int], Floats], verbose: int) -> RankErrors:
     """Choose the rank by `losses_at(rank)`, the losses of what was held out, of ranks up to `largest`.
 
-    The excess of each loss over that at the best rank tells ranks apart that the errors' own deviations do
-    not.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> choose_rank(40, lambda rank: np.array([3.0, 2.0, 2.5]) + abs(rank - 2), verbose=0).chosen
-    2
+    The excess of each loss over that at the best rank tells ranks apart that the errors themselves do not.
     """
     tried: dict[int, Floats] = {}
     with progress(verbose, "choosing the rank") as tell:

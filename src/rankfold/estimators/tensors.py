@@ -9,13 +9,7 @@ from numpy.typing import NDArray
 
 
 def without_tensors(*things: Any) -> list[Any]:
-    """Return tensors as NumPy arrays, wherever they live, and anything else as it is.
-
-    Examples
-    --------
-    >>> without_tensors([1, 2], None)
-    [[1, 2], None]
-    """
+    """Return tensors as NumPy arrays, wherever they live, and anything else as it is."""
     return [thing.detach().cpu().numpy() if is_torch_array(thing) else thing for thing in things]
 
 

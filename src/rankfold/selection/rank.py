@@ -15,6 +15,7 @@ from rankfold.run.driver import minimize
 from rankfold.run.result import Progress
 from rankfold.run.stopping import StopKind
 from rankfold.selection.holding_out import Triples, hold_out, losses_of
+from rankfold.selection.paths import axes_or_new, marked, table
 from rankfold.solvers.continuation import ContinuationState, RankContinuation
 
 if TYPE_CHECKING:
@@ -56,31 +57,16 @@ class RankPath:
     factors: tuple[Any, Any] | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
-        lines = ["rank  held-out error  standard error           fit"]
-        for k, error, deviation, fit in zip(
-            self.ranks, self.errors, self.standard_errors, self.fits, strict=True
-        ):
-            mark = " <- chosen" if k == self.chosen else ""
-            lines.append(f"{k:4d}  {error:14.6g}  {deviation:14.3g}  {fit:12.6g}{mark}")
-        return "\n".join(lines)
+        header = "rank  held-out error  standard error           fit"
+        columns = self.ranks, self.errors, self.standard_errors, self.fits
+        return table(header, "{:4d}  {:14.6g}  {:14.3g}  {:12.6g}", columns, self.chosen)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the errors with their standard errors over the rank, on a logarithmic axis."""
-        from matplotlib.ticker import MaxNLocator
-
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            ax = plt.figure(layout="constrained").add_subplot()
+        ax = axes_or_new(ax)
         ax.errorbar(self.ranks, self.errors, self.standard_errors, fmt="o-", capsize=3, label="held out")
         ax.plot(self.ranks, self.fits, "s--", markersize=3, label="fit")
-        ax.axvline(self.chosen, color="gray", linewidth=0.8, label=f"chosen: {self.chosen}")
-        ax.set_yscale("log")
-        ax.set_xlabel("rank")
-        ax.set_ylabel("mean loss")
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.legend()
-        return ax
+        return marked(ax, self.chosen, str(self.chosen), yscale="log", xlabel="rank", ylabel="mean loss")
 
 
 class _Judged(NamedTuple):

@@ -221,6 +221,7 @@ def test_criteria():
     assert information("aic", 10.0, 10, 3.0) == pytest.approx(6.0)
     assert information("bic", 10.0, 10, 3.0) == pytest.approx(3 * np.log(10))
     assert information("aic", 0.0, 10, 3.0) == information("gcv", 1.0, 10, 10.0) == np.inf
+    assert information("gcv", 2.0, size=10, freedom=5.0) == pytest.approx(0.8)
     # Full rank: every coefficient is free; a huge ridge leaves nothing.
     assert degrees_of_freedom([1, 1, 1], 0.0, targets=4, rank=3) == 12
     assert degrees_of_freedom([1, 1, 1], 1e9, targets=4, rank=3) < 1e-7

@@ -9,13 +9,7 @@ T = TypeVar("T")
 
 
 class Axis(Enum):
-    """The rows, or the columns, of a matrix; a pair (of rows, of columns) has a part for each.
-
-    Examples
-    --------
-    >>> Axis.COLUMN.of((60, 40)), Axis.COLUMN.other
-    (40, <Axis.ROW: 'row'>)
-    """
+    """The rows, or the columns, of a matrix; a pair (of rows, of columns) has a part for each."""
 
     ROW = "row"
     COLUMN = "column"

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rankfold.costs.completion import Completion
+from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.offsets import predictions
-from rankfold.estimators.completion.penalised import Penalised
-from rankfold.estimators.completion.starts import FactorPair, Start
-from rankfold.estimators.fitting import Geometries, problem_of
+from rankfold.estimators.completion.penalised import LIFT, Penalised
+from rankfold.estimators.fitting import Geometries, problem_of, try_out
 from rankfold.run.display import progress
-from rankfold.run.driver import minimize
-from rankfold.run.stopping import RelativeChange, StopKind
+from rankfold.run.stopping import RelativeChange
 from rankfold.selection.holding_out import hold_out, losses_of
+from rankfold.selection.paths import axes_or_new, marked, table
 from rankfold.solvers import ConjugateGradient
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _RATIO, _PATIENCE, _MAX_CANDIDATES, _NOTICED = 0.7, 2, 15, 5e-4
 _HELD_OUT = 0.1
 # Loose: candidates are compared by an error that no longer changes in its fourth digit.
-_LOOSE, _LOOSE_ITERATIONS = RelativeChange(1e-4, window=3), 40
+_LOOSE: dict[str, Any] = {"stop": RelativeChange(1e-4, window=3), "max_iterations": 40}
 
 
 @dataclass(frozen=True)
@@ -55,23 +55,15 @@ class RegularizationPath:
     chosen: float
 
     def __str__(self) -> str:
-        lines = ["regularization  held-out error"]
-        for weight, error in zip(self.regularizations, self.errors, strict=True):
-            mark = " <- chosen" if weight == self.chosen else ""
-            lines.append(f"{weight:14.6g}  {error:14.6g}{mark}")
-        return "\n".join(lines)
+        columns = self.regularizations, self.errors
+        return table("regularization  held-out error", "{:14.6g}  {:14.6g}", columns, self.chosen)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the errors over the weight, on a logarithmic axis."""
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            ax = plt.figure(layout="constrained").add_subplot()
+        ax = axes_or_new(ax)
         ax.plot(self.regularizations, self.errors, "o-", label="held out")
-        ax.axvline(self.chosen, color="gray", linewidth=0.8, label=f"chosen: {self.chosen:.4g}")
-        ax.set(xscale="log", xlabel="regularization", ylabel="mean loss")
-        ax.legend()
-        return ax
+        label = f"{self.chosen:.4g}"
+        return marked(ax, self.chosen, label, xscale="log", xlabel="regularization", ylabel="mean loss")
 
 
 class Choice(NamedTuple):
@@ -85,66 +77,40 @@ class Choice(NamedTuple):
     factors: FactorPair | None = None
 
 
-class _Candidate(NamedTuple):
-    weight: float
-    error: float
-    factors: FactorPair | None
-
-
 def choose_weight(
-    completion: Completion, bias: bool, rank: int, geometry: str | Geometries, seed: int, verbose: int = 0
+    completion: Completion, bias: bool, rank: int, geometry: str | Geometries, seed: int, verbose: int
 ) -> Choice:
     """Choose λ by the loss of a tenth of the entries, held out."""
     train, test = hold_out(completion, _HELD_OUT, seed)
     fit = Penalised.of(train, bias)
-    largest = fit.largest_weight(seed)
-    best = _Candidate(largest, inf, None)
-    weights, errors, in_vain = [], [], 0
+    best, least, in_vain = Choice(fit.largest_weight(seed)), inf, 0
+    tried: dict[float, float] = {}
     with progress(verbose, "choosing the regularization") as tell:
-        for candidate in _candidates(fit, test, largest, rank, geometry, seed):
-            weights.append(candidate.weight)
-            errors.append(candidate.error)
-            tell(f"λ {candidate.weight:.4g}  held-out loss {candidate.error:.6g}")
-            in_vain = 0 if candidate.error < (1 - _NOTICED) * best.error else in_vain + 1
-            best = candidate if candidate.error < best.error else best
+        for candidate, error in _candidates(fit, test, best.weight, rank, geometry, seed):
+            tried[candidate.weight] = error
+            tell(f"λ {candidate.weight:.4g}  held-out loss {error:.6g}")
+            in_vain = 0 if error < (1 - _NOTICED) * least else in_vain + 1
+            best, least = (candidate, error) if error < least else (best, least)
             if in_vain == _PATIENCE:
                 break
-    return Choice(best.weight, RegularizationPath(tuple(weights), tuple(errors), best.weight), best.factors)
+    return best._replace(path=RegularizationPath(tuple(tried), tuple(tried.values()), best.weight))
 
 
 def _candidates(
     fit: Penalised, test: Any, largest: float, rank: int, geometry: str | Geometries, seed: int
-) -> Iterator[_Candidate]:
-    """Fit with one weight after the other, each fit from where the last one ended."""
+) -> Iterator[tuple[Choice, float]]:
+    """Fit with one weight after the other, each fit from where the last one ended; yield fits and errors."""
     if not largest:
         return  # offsets explain everything: there is nothing to choose between
     offsets = predictions(fit.offsets, *test[:2])
     weight = _RATIO * largest
-    start = fit.start(weight, rank, seed)
+    factors = fit.start(weight, rank, seed)
     for _ in range(_MAX_CANDIDATES):
-        if start.factors is None:
+        if factors is None:
             return
-        L, R = _loosely(fit, weight, start.factors, rank, geometry)
+        problem = problem_of(fit.cost(weight), rank, geometry)
+        x0 = problem.geometry.from_factors(*factors)
+        L, R = try_out(problem, solver=ConjugateGradient(), x0=x0, tolerance=0.0, **_LOOSE).factors
         predicted = offsets + np.einsum("pk,pk->p", L[test[0]], R[test[1]])
-        yield _Candidate(weight, float(losses_of(fit.completion, test, predicted).mean()), (L, R))
-        weight, start = _RATIO * weight, Start.at(fit.lifted(L, R))
-
-
-def _loosely(
-    fit: Penalised, weight: float, factors: FactorPair, rank: int, geometry: str | Geometries
-) -> FactorPair:
-    problem = problem_of(fit.cost(weight), rank, geometry)
-    result = minimize(
-        problem,
-        ConjugateGradient(),
-        problem.geometry.from_factors(*factors),
-        max_iterations=_LOOSE_ITERATIONS,
-        tolerance=0.0,
-        stop=_LOOSE,
-    )
-    if result.stop.kind is StopKind.INTERRUPTED:
-        raise KeyboardInterrupt  # there is no model yet
-    if result.error is not None:
-        raise result.error
-    L, R = result.factors
-    return L, R
+        yield Choice(weight, None, (L, R)), float(losses_of(fit.completion, test, predicted).mean())
+        weight, factors = _RATIO * weight, fit.balanced(L, R, least=LIFT)

@@ -16,13 +16,13 @@ from rankfold.data.triples import Triples
 from rankfold.estimators.completion.axes import Axis
 from rankfold.estimators.completion.entries import completion_of, given_values, named_entries
 from rankfold.estimators.completion.folding import Earlier, Lines, solve
+from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.neighbours import Neighbours, Recommendations, directions, forget, largest
 from rankfold.estimators.completion.offsets import predictions
 from rankfold.estimators.completion.pattern import Pattern
-from rankfold.estimators.completion.starts import FactorPair
 from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import all_or_nothing
-from rankfold.estimators.inputs import column_of, pair_columns
+from rankfold.estimators.inputs import column_of, pair_columns, to_numpy
 from rankfold.estimators.tensors import like_given, without_tensors
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ class CompletedMatrix:
         A row that the model has never seen has no offset and no factor of its own: the prediction is the
         mean plus the column's offset; likewise for a column; for a pair of which neither is known, the mean.
         (Without `bias` these are 0.) `fold_in` does better where entries of the new row are known.
-
         Given a torch tensor, returns one.
         """
         return like_given(X, self.predict_at(*self._find(X)))
@@ -79,7 +78,9 @@ class CompletedMatrix:
         return float(r2_score(values, predicted, sample_weight=weights))
 
     def recommend(self, rows: Any, n: int = 10, exclude_seen: bool = True) -> Recommendations:
-        """Return the columns with the largest predictions for each of some rows.
+        """Return the columns with the largest predictions for each of some rows, best first within each.
+
+        The arrays `rows`, `cols` and `scores` have one length; `_asdict()` makes a table of them.
 
         Parameters
         ----------
@@ -89,12 +90,6 @@ class CompletedMatrix:
             How many columns for each row, or fewer if there are not so many.
         exclude_seen
             Whether to leave out the columns that a row has entries in already.
-
-        Returns
-        -------
-        Recommendations
-            Three arrays `rows`, `cols` and `scores` of one length, best first within each row; its
-            `_asdict()` makes a table.
 
         Examples
         --------
@@ -118,7 +113,7 @@ class CompletedMatrix:
         return Recommendations(wanted[query], self._index(Axis.COLUMN).names(cols), found)
 
     def similar(self, items: Any, n: int = 10, *, side: SideName = "column") -> Neighbours:
-        """Return the columns (or rows) most like each of some columns (or rows).
+        """Return the columns (or rows) most like each of some columns (or rows), most alike first.
 
         Likeness is the cosine between columns of the low-rank part W = L Rᵀ: the same for every way to write
         W as a product, and not touched by offsets.
@@ -131,11 +126,6 @@ class CompletedMatrix:
             How many for each item; the item itself is not among them.
         side
             "column" or "row": what the items are.
-
-        Returns
-        -------
-        Neighbours
-            Three arrays `items`, `neighbours` and `cosines` of one length, most alike first.
         """
         axis = Axis.named(side)
         wanted, positions = self._required(items, axis, n)
@@ -196,8 +186,7 @@ class CompletedMatrix:
 
         First the rows that have new entries are solved for, while all columns stay as they are, then the
         columns that have new entries. What their other entries said is remembered (by their positions; sample
-        weights of earlier entries are taken to have been 1). Rank and regularisation stay. For the square
-        loss.
+        weights of earlier entries are taken to have been 1). Rank and regularisation stay. Square loss only.
         """
         if not hasattr(self, "factors_"):
             return self.fit(X, y, sample_weight)  # type: ignore[attr-defined,no-any-return]
@@ -250,9 +239,8 @@ class CompletedMatrix:
         """Return rows, or columns, as the user calls them, and their positions."""
         if n < 1:
             raise ValueError(f"n must be at least 1, not {n!r}")
-        where, (items,) = f"{axis.value}s[{{}}]", without_tensors(items)
-        items = np.asarray(items.to_numpy() if hasattr(items, "to_numpy") else items)
-        wanted = column_of(np.atleast_1d(items), where)
+        where = f"{axis.value}s[{{}}]"
+        wanted = column_of(np.atleast_1d(to_numpy(*without_tensors(items))), where)
         return wanted, self._index(axis).require(wanted, where)
 
     @property

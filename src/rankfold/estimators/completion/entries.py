@@ -19,14 +19,7 @@ from rankfold.estimators.tensors import without_tensors
 
 
 def training_triples(X: Any, y: Any) -> Triples:
-    """Return pairs and values as triples; labels are numbered in sorted order.
-
-    Examples
-    --------
-    >>> triples = training_triples([("bob", 7), ("ann", 7)], [1.0, 2.0])
-    >>> triples.rows.tolist(), triples.row_labels.tolist(), triples.col_labels.tolist()
-    ([1, 0], ['ann', 'bob'], [7])
-    """
+    """Return pairs and values as triples; labels are numbered in sorted order."""
     if isinstance(X, Triples) and y is None:
         return X
     (rows, cols), values = named_entries(X, y)
@@ -48,7 +41,18 @@ def named_entries(X: Any, y: Any) -> tuple[tuple[NDArray[Any], NDArray[Any]], ND
     rows, cols = pair_columns(X)
     if not rows.size:
         raise ValueError("Found array with 0 sample(s): X is empty; give at least one known entry")
-    return (rows, cols), _values(given, rows.size)
+    values: NDArray[Any] = column_or_1d(np.asarray(given), warn=True)
+    if values.dtype.kind == "O":
+        values = values.astype(np.float64)
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"y must be real numbers; got {values.dtype}")
+    pairs = rows.size
+    if values.size != pairs:
+        raise ValueError(f"X has {pairs} pairs and y has {values.size} values: there must be one for each")
+    if not np.isfinite(values).all():
+        at = int(np.argmin(np.isfinite(values)))
+        raise ValueError(f"y[{at}] is {values[at]} (NaN or infinity): leave unknown entries out")
+    return (rows, cols), values
 
 
 def given_values(X: Any, y: Any) -> Any:
@@ -63,20 +67,6 @@ def given_values(X: Any, y: Any) -> Any:
             "or Triples as X"
         )
     return without_tensors(y)[0]
-
-
-def _values(y: Any, length: int) -> NDArray[Any]:
-    values: NDArray[Any] = column_or_1d(np.asarray(y), warn=True)
-    if values.dtype.kind == "O":
-        values = values.astype(np.float64)
-    if values.dtype.kind not in "fiub":
-        raise ValueError(f"y must be real numbers; got {values.dtype}")
-    if values.size != length:
-        raise ValueError(f"X has {length} pairs and y has {values.size} values: there must be one for each")
-    if not np.isfinite(values).all():
-        at = int(np.argmin(np.isfinite(values)))
-        raise ValueError(f"y[{at}] is {values[at]} (NaN or infinity): leave unknown entries out")
-    return values
 
 
 def completion_of(data: Triples, sample_weight: Any, loss: str | Loss, dtype: DTypeLike) -> Completion:

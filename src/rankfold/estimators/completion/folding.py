@@ -44,13 +44,6 @@ class Earlier(NamedTuple):
     entries: Pattern
 
 
-class NormalEquations(NamedTuple):
-    """Q x = q for each of some lines."""
-
-    Q: Floats
-    q: Floats
-
-
 def solve(cost: Completion, other: Lines, weight: float, bias: bool, earlier: Earlier | None = None) -> Lines:
     """Return the rows of a completion cost fitted to its entries, and to those they were fitted to before.
 
@@ -63,15 +56,16 @@ def solve(cost: Completion, other: Lines, weight: float, bias: bool, earlier: Ea
     before = np.zeros(side.lines) if earlier is None else earlier.entries.counts.astype(np.float64)
     given = other.offsets[side.indices]  # the part of each prediction that does not change
     offsets = np.zeros(side.lines) if earlier is None else earlier.lines.offsets
+    remembered = None
     if bias:
-        remembered = None
         if earlier is not None:
-            remembered = NormalEquations(before[:, None, None], ((before + RIDGE) * offsets)[:, None])
+            remembered = before[:, None, None], ((before + RIDGE) * offsets)[:, None]
         ones, ridges = np.ones((len(other.offsets), 1)), np.full(side.lines, RIDGE)
         offsets = _solve(side, cost.loss, given, ones, ridges, remembered)[:, 0]
         given = given + offsets[side.keys]
     B = np.ascontiguousarray(other.factors, dtype=np.float64)
-    remembered = None if earlier is None else _remembered(earlier, offsets, B, _ridges(weight, before))
+    if earlier is not None:
+        remembered = _remembered(earlier, offsets, B, _ridges(weight, before))
     ridges = _ridges(weight, before + side_counts(side))
     return Lines(offsets, _solve(side, cost.loss, given, B, ridges, remembered))
 
@@ -80,22 +74,20 @@ def _ridges(weight: float, counts: Floats) -> Floats:
     return weight * np.sqrt(np.maximum(counts, 1.0))
 
 
-def _remembered(earlier: Earlier, offsets: Floats, B: Floats, ridges: Floats) -> NormalEquations:
+def _remembered(earlier: Earlier, offsets: Floats, B: Floats, ridges: Floats) -> tuple[Floats, Floats]:
     """What the earlier entries ask of the factors, now that the lines have other offsets."""
-    Q, sums = _over_positions(earlier.entries, B)
-    x = earlier.lines.factors
+    (before, x), (indptr, indices) = earlier.lines, earlier.entries
+    bounds = np.array([[0, len(x)]], dtype=np.uint64)
+    side = SortedEntries(indptr.view(np.uint64), indices, np.ones((indices.size, 1)), bounds)
+    Q, sums = normal_equations(side, B, 0, len(x))
     q = np.einsum("ikm,im->ik", Q, x) + ridges[:, None] * x
-    return NormalEquations(Q, q - (offsets - earlier.lines.offsets)[:, None] * sums)
+    return Q, q - (offsets - before)[:, None] * sums
 
 
 def _solve(
-    side: SortedEntries,
-    loss: Loss,
-    given: Floats,
-    B: Floats,
-    ridges: Floats,
-    remembered: NormalEquations | None,
-) -> Floats:
+    side: SortedEntries, loss: Loss, given: Floats, B: Floats, ridges: Floats,
+    remembered: tuple[Floats, Floats] | None,
+) -> Floats:  # fmt: skip
     """Minimise Σ w ℓ(given + x_i·B_j, y) + ridge ‖x_i‖², and what is remembered, over each x_i.
 
     The square loss takes one step; others are majorised by square ones, again and again.
@@ -109,16 +101,6 @@ def _solve(
         data[:, 0] = W - first / (2 * half)
         Q, q = normal_equations(replace(side, data=data), B, 0, side.lines)
         if remembered is not None:
-            Q, q = Q + remembered.Q, q + remembered.q
+            Q, q = Q + remembered[0], q + remembered[1]
         x = solved(Q, q, ridges / half)
     return x
-
-
-def _over_positions(pattern: Pattern, B: Floats) -> tuple[Floats, Floats]:
-    """Σ B_j B_jᵀ and Σ B_j over the positions of each row."""
-    lines = pattern.indptr.size - 1
-    bounds = np.array([[0, lines]], dtype=np.uint64)
-    side = SortedEntries(
-        pattern.indptr.view(np.uint64), pattern.indices, np.ones((pattern.indices.size, 1)), bounds
-    )
-    return normal_equations(side, B, 0, lines)

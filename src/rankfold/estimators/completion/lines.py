@@ -11,20 +11,13 @@ from rankfold import kernels
 from rankfold.entries.sorted_entries import SortedEntries
 
 Floats = NDArray[Any]
+FactorPair = tuple[Floats, Floats]
 BLOCK = 1 << 15  # lines whose normal equations are held at a time
 _CHUNKS = 16  # that threads share out, of each block
 
 
 def solve_lines(side: SortedEntries, B: Floats, ridges: Floats) -> Floats:
-    """Return the x_i that minimise Σ w (x_i·B_j − y)² + ridge_i ‖x_i‖² over the entries of each line i.
-
-    Examples
-    --------
-    >>> import numpy as np, rankfold as rf
-    >>> cost = rf.Completion([0, 0, 1], [0, 1, 1], [1.0, 2.0, 6.0], (2, 2))
-    >>> solve_lines(cost.observed.by_row, np.array([[1.0], [2.0]]), np.array([0.0, 4.0])).round(12).tolist()
-    [[1.0], [1.5]]
-    """
+    """Return the x_i that minimise Σ w (x_i·B_j − y)² + ridge_i ‖x_i‖² over the entries of each line i."""
     B = np.ascontiguousarray(B, dtype=side.data.dtype)
     out = np.empty((side.lines, B.shape[1]), B.dtype)
     for first in range(0, side.lines, BLOCK):

@@ -19,9 +19,9 @@ from rankfold.data.triples import Triples
 from rankfold.estimators.completion.choosing import Choice, choose_weight
 from rankfold.estimators.completion.completed import CompletedMatrix
 from rankfold.estimators.completion.entries import completion_of, training_triples
+from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.penalised import Penalised
-from rankfold.estimators.completion.starts import LastFit, Start, StartKind
 from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import Geometries, all_or_nothing, fit_problem, problem_of, record_run
 from rankfold.estimators.inputs import checked_rank, checked_regularization, is_auto
@@ -112,13 +112,6 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     >>> model = rf.MatrixCompletion(rank=2, bias=False, regularization=0.0).fit(X[:-9], y[:-9])
     >>> bool(abs(model.predict(X[-9:]) - y[-9:]).max() < 1e-4)
     True
-
-    Labels, and a new row:
-
-    >>> pairs = [("ann", "Dune"), ("ann", "Heat"), ("bob", "Dune"), ("cyd", "Heat")]
-    >>> model = rf.MatrixCompletion(rank=1, regularization=1.0).fit(pairs, [5.0, 1.0, 4.0, 2.0])
-    >>> model.predict([("bob", "Heat"), ("dan", "Dune")]).shape  # dan is new: mean and Dune's offset
-    (2,)
     """
 
     def __init__(
@@ -180,7 +173,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         """
         data = training_triples(X, y)
         validate_data(self, np.empty((0, 2)) if data is X else X, skip_check_array=True)
-        last = self._last_fit()
+        last = self._last_factors(data)
         self.row_labels_, self.col_labels_ = data.row_labels, data.col_labels
         with one_blas_thread():  # as in `minimize`, and between its calls
             self._fit(data, sample_weight, last, callback=callback, checkpoint=checkpoint, resume=resume)
@@ -191,12 +184,16 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         tags.input_tags.categorical = tags.input_tags.string = tags.input_tags.positive_only = True
         return tags
 
-    def _last_fit(self) -> LastFit | None:
+    def _last_factors(self, data: Triples) -> FactorPair | None:
+        """What the last fit found, if this one is to start from it and has the same rows and columns."""
         if not (self.warm_start and hasattr(self, "factors_")):
             return None
-        return LastFit((self.row_labels_, self.col_labels_), self.factors_, self.regularization_)
+        L, R = self.factors_
+        labels: Any = (self.row_labels_, data.row_labels), (self.col_labels_, data.col_labels)
+        same = all(np.array_equal(*both) for both in labels)
+        return (L, R) if same and (len(L), len(R)) == data.shape else None
 
-    def _fit(self, data: Triples, sample_weight: Any, last: LastFit | None, **run: Any) -> None:
+    def _fit(self, data: Triples, sample_weight: Any, last: FactorPair | None, **run: Any) -> None:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         cost = self._cost(data, sample_weight)
         sample = sample_lines(cost, MAX_ENTRIES, seed) if is_auto(self.regularization) else None
@@ -204,18 +201,22 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         self.biases_ = penalised.offsets
         del cost  # a copy of the data, and the fit below works on another one
         self.rank_ = self._choose_rank(penalised, seed)
-        last = last if last and last.serves(data, self.rank_) else None
-        choice = self._choose_weight(sample, last, seed)
+        last = last if last and last[0].shape[1] == self.rank_ else None
+        weight, path, factors = self._choose_weight(sample, last is not None, seed)
         del sample
-        self.regularization_, self.regularization_path_ = choice.weight, choice.path
-        if not choice.weight:
-            _warn_of_shortages(penalised.completion, self.rank_)
-        start = self._start(penalised, choice, last, resumed=run["resume"] is not None, seed=seed)
-        problem = problem_of(penalised.cost(choice.weight), self.rank_, self.geometry)
-        if start.kind is StartKind.ZERO:
-            self._take_zero(problem)
-        else:
-            self._minimise(problem, penalised, start, **run)
+        self.regularization_, self.regularization_path_ = weight, path
+        why = [] if weight else shortages(penalised.completion, self.rank_)
+        if why:  # what too few entries leave open stays open without a regulariser: predictions by chance
+            message = f"the fit is not unique: {'; '.join(why)}. Lower the rank, or set regularization"
+            warnings.warn(message, UserWarning, stacklevel=4)
+        problem = problem_of(penalised.cost(weight), self.rank_, self.geometry)
+        start = last if run["resume"] is None else None  # a checkpoint has a point of its own
+        if start is None and weight and run["resume"] is None:
+            start = penalised.swept(factors, weight) if factors else penalised.start(weight, self.rank_, seed)
+            if start is None:
+                self._take_zero(problem)
+                return
+        self._minimise(problem, penalised, start, **run)
 
     def _cost(self, data: Triples, sample_weight: Any) -> Completion:
         """Check the settings and the data, note what the data are, and return the cost of fitting them."""
@@ -223,15 +224,13 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         if not is_auto(self.regularization):
             checked_regularization(self.regularization, "'auto' or ")
         if not is_auto(self.rank):
-            checked_rank(
-                self.rank, min(cost.shape), "the lesser of {} rows and {} columns".format(*cost.shape)
-            )
+            why = "the lesser of {} rows and {} columns".format(*cost.shape)
+            checked_rank(self.rank, min(cost.shape), why)
         elif self.bias and not cost.quadratic:
             raise ValueError(f"rank='auto' with the loss {self.loss!r} takes bias=False; or give a rank")
         side = cost.observed.by_row
-        self.data_fingerprint_ = fingerprint(
-            data.row_labels, data.col_labels, side.indptr, side.indices, side.data
-        )
+        labels = data.row_labels, data.col_labels
+        self.data_fingerprint_ = fingerprint(*labels, side.indptr, side.indices, side.data)
         self.shape_, self.observed_ = cost.shape, Pattern.of(side)
         return cost
 
@@ -244,26 +243,13 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         self.rank_path_ = replace(path, factors=None)  # they are of a sample, and lack what was held out
         return path.chosen
 
-    def _choose_weight(self, sample: Completion | None, last: LastFit | None, seed: int) -> Choice:
-        """Choose λ by a sample of the data; there is none where λ is given."""
+    def _choose_weight(self, sample: Completion | None, warm: bool, seed: int) -> Choice:
+        """Choose λ by a sample of the data; there is none where λ is given. A warm start keeps the last λ."""
         if sample is None:
             return Choice(float(self.regularization))
-        if last is not None:
-            return Choice(last.regularization)
+        if warm:
+            return Choice(self.regularization_)
         return choose_weight(sample, self.bias, self.rank_, self.geometry, seed, self.verbose)
-
-    def _start(
-        self, penalised: Penalised, choice: Choice, last: LastFit | None, resumed: bool, seed: int
-    ) -> Start:
-        if resumed:
-            return Start(StartKind.CHECKPOINT)
-        if last is not None:
-            return Start.at(last.factors)
-        if not choice.weight:
-            return Start(StartKind.COST)
-        if choice.factors is not None:
-            return Start.at(penalised.swept(choice.factors, choice.weight))
-        return penalised.start(choice.weight, self.rank_, seed)
 
     def _take_zero(self, problem: Problem) -> None:
         """Take W = 0 for the model."""
@@ -273,16 +259,15 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         stop = Stop("with this regularization, W = 0 is best", StopKind.CONVERGED)
         record_run(self, Trace([TraceRow(0, value, 0.0, 0.0)]), stop)
 
-    def _minimise(self, problem: Problem, penalised: Penalised, start: Start, **run: Any) -> None:
+    def _minimise(self, problem: Problem, penalised: Penalised, start: FactorPair | None, **run: Any) -> None:
         weight = self.regularization_
-        auto = isinstance(self.solver, str) and self.solver == "auto"
         # Where W loses rank the penalty has a kink, and at its bottom there is no way down.
         accepted = (StopKind.STALLED,) if weight else ()
         result = fit_problem(
             problem,
             accepted,
-            solver=ConjugateGradient() if auto and weight else self.solver,
-            x0=start.point(problem.geometry),
+            solver=ConjugateGradient() if is_auto(self.solver) and weight else self.solver,
+            x0=None if start is None else problem.geometry.from_factors(*start),
             max_iterations=self.max_iter,
             tolerance=_EXACT,
             stop=RelativeChange(self.tol, _WINDOW if weight else _PLAIN_WINDOW),
@@ -292,11 +277,3 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         self.factors_ = penalised.balanced(*result.factors)
         stop = Stop(result.stop_reason, StopKind.CONVERGED) if result.stop.kind in accepted else result.stop
         record_run(self, result.trace, stop)
-
-
-def _warn_of_shortages(completion: Completion, rank: int) -> None:
-    """Without a regulariser, what too few entries leave open stays open: some predictions are chance."""
-    why = shortages(completion, rank)
-    if why:
-        message = f"the fit is not unique: {'; '.join(why)}. Lower the rank, or set regularization"
-        warnings.warn(message, UserWarning, stacklevel=4)

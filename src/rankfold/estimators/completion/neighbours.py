@@ -37,18 +37,11 @@ def largest(
     """Return the places of the n largest scores of each query that are not -inf, and the scores.
 
     `scores_of` gives the scores of some queries, `width` for each; of equal scores the first comes first.
-
-    Examples
-    --------
-    >>> table = np.array([[1.0, 3.0, 2.0], [5.0, -np.inf, -np.inf]])
-    >>> query, place, score = largest(np.arange(2), 3, 2, lambda rows: table[rows])
-    >>> query.tolist(), place.tolist(), score.tolist()
-    ([0, 0, 1], [1, 2, 0], [3.0, 2.0, 5.0])
     """
     n = min(n, width)
     parts = []
     block = max(1, _CELLS // width)
-    for start in range(0, len(queries), block):
+    for start in range(0, max(len(queries), 1), block):  # once for no queries, for the types
         scores = scores_of(queries[start : start + block])
         # The largest, and of those equal to the last of them the first; then these in order.
         least = -np.partition(-scores, n - 1, axis=1)[:, n - 1 : n]
@@ -60,8 +53,6 @@ def largest(
         places, found = (np.take_along_axis(array, order, axis=1) for array in (places, found))
         rows, ranks = np.nonzero(found > -np.inf)
         parts.append((start + rows, places[rows, ranks], found[rows, ranks]))
-    if not parts:
-        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
     query, place, score = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return query, place, score
 
@@ -73,15 +64,7 @@ def forget(scores: Floats, rows: NDArray[Any], seen: Pattern) -> None:
 
 
 def directions(L: Floats, R: Floats) -> Floats:
-    """Return vectors with the cosines that the rows of L Rᵀ have, whichever factors of it are given.
-
-    Examples
-    --------
-    >>> L, R = np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
-    >>> A = directions(L, R)
-    >>> round(float(A[0] @ A[1]), 6)  # of (2, 0, 0) and (2, 2, 0)
-    0.707107
-    """
+    """Return vectors with the cosines that the rows of L Rᵀ have, whichever factors of it are given."""
     values, E = np.linalg.eigh(gram(R, R).astype(np.float64))
     A: Floats = L @ (E * np.sqrt(np.maximum(values, 0.0)))
     lengths = np.linalg.norm(A, axis=1, keepdims=True)

@@ -22,21 +22,8 @@ _MAX_ITERATIONS = 200
 _PRECISION = 1e-12
 
 
-def no_offsets(shape: tuple[int, int]) -> Offsets:
-    """Return offsets that are all zero."""
-    return Offsets(0.0, np.zeros(shape[0]), np.zeros(shape[1]))
-
-
 def fit_offsets(cost: Completion) -> Offsets:
-    """Minimise |Ω| f + ρ(‖rows‖² + ‖cols‖²) over W_ij = mean + rows[i] + cols[j], for any convex loss.
-
-    Examples
-    --------
-    >>> import rankfold as rf
-    >>> cost = rf.Completion([0, 0, 1, 1], [0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0], (2, 2))
-    >>> round(fit_offsets(cost).mean, 6)
-    2.5
-    """
+    """Minimise |Ω| f + ρ(‖rows‖² + ‖cols‖²) over W_ij = mean + rows[i] + cols[j], for any convex loss."""
     (d1, d2), size = cost.shape, cost.observed.size
     empty = np.zeros((d1, 0)), np.zeros((d2, 0))
     # In units in which all unknowns curve alike, so that more data do not take more iterations.
@@ -68,17 +55,7 @@ def side_counts(side: SortedEntries) -> Floats:
     return np.bincount(side.keys, side.data[:, 1], side.lines).astype(np.float64, copy=False)
 
 
-def subtracted(cost: Completion, offsets: Offsets) -> Completion:
-    """Return the cost of what the offsets leave over."""
-    mean, rows, cols = offsets
-    left = cost.observed.with_values(lambda i, j, y: y - (mean + rows[i] + cols[j]))
-    return Completion.from_observed(left, cost.loss)
-
-
 def predictions(offsets: Offsets, rows: NDArray[Any], cols: NDArray[Any]) -> Floats:
     """Return what offsets predict; position -1 is a row or column never seen, which has none."""
-    return (
-        offsets.mean
-        + np.where(rows < 0, 0.0, offsets.rows[rows])
-        + np.where(cols < 0, 0.0, offsets.cols[cols])
-    )
+    by_row = np.where(rows < 0, 0.0, offsets.rows[rows])
+    return offsets.mean + by_row + np.where(cols < 0, 0.0, offsets.cols[cols])

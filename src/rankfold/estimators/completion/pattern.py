@@ -20,15 +20,7 @@ class Pattern(NamedTuple):
 
     @classmethod
     def of(cls, side: SortedEntries) -> Pattern:
-        """Return the positions of a side; shared with it, unless it is in stripes.
-
-        Examples
-        --------
-        >>> import rankfold as rf
-        >>> cost = rf.Completion([1, 0, 1], [1, 0, 0], [1.0, 2.0, 3.0], (2, 2))
-        >>> Pattern.of(cost.observed.by_row).indices.tolist()
-        [0, 0, 1]
-        """
+        """Return the positions of a side; shared with it, unless it is in stripes."""
         if side.stripes == 1:
             return cls(side.indptr.view(np.int64), side.indices)
         indptr = np.concatenate([[0], np.cumsum(side.counts)])

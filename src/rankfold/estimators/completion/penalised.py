@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +15,14 @@ from rankfold.costs.regularisers import Nuclear
 from rankfold.entries.lanczos import dominant_svd
 from rankfold.entries.observed import Observed
 from rankfold.entries.operators import SparseMatrix
-from rankfold.estimators.completion.lines import solve_lines
-from rankfold.estimators.completion.offsets import counts, fit_offsets, no_offsets, subtracted
-from rankfold.estimators.completion.starts import FactorPair, Start, StartKind
+from rankfold.estimators.completion.lines import FactorPair, solve_lines
+from rankfold.estimators.completion.offsets import counts, fit_offsets
 from rankfold.linalg import svd_of_product
 
 Floats = NDArray[Any]
 
 # A singular value that a penalty shrank to nothing starts again at this part of the largest.
-_LIFT = 0.02
+LIFT = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +43,13 @@ class Penalised:
     @staticmethod
     def of(completion: Completion, bias: bool) -> Penalised:
         """Fit offsets, if there are to be any, and take them off in a new cost; `completion` is unchanged."""
-        offsets = fit_offsets(completion) if bias else no_offsets(completion.shape)
+        d1, d2 = completion.shape
+        offsets = fit_offsets(completion) if bias else Offsets(0.0, np.zeros(d1), np.zeros(d2))
+        mean, rows, cols = offsets
         diagonals = tuple(np.sqrt(np.maximum(n, 1.0)) for n in counts(completion))
         if bias and completion.quadratic:
-            completion = subtracted(completion, offsets)
+            left = completion.observed.with_values(lambda i, j, y: y - (mean + rows[i] + cols[j]))
+            completion = Completion.from_observed(left, completion.loss)
         return Penalised(completion, offsets, (diagonals[0], diagonals[1]))
 
     def cost(self, weight: float) -> Cost:
@@ -61,27 +62,24 @@ class Penalised:
             return fit
         return fit + Nuclear(2 * weight / self.completion.observed.size, *self.diagonals)
 
-    def balanced(self, L: Floats, R: Floats) -> FactorPair:
-        """Return the factors of the same W that the ridge form of the penalty is least for."""
-        U, s, V = svd_of_product(*self._scaled(L, R))
-        return self._unscaled(U * np.sqrt(s), V * np.sqrt(s))
+    def balanced(self, L: Floats, R: Floats, least: float = 0.0) -> FactorPair:
+        """Return the factors of the same W that the ridge form of the penalty is least for.
 
-    def lifted(self, L: Floats, R: Floats) -> FactorPair:
-        """Return the factors with no singular value left that is next to nothing."""
-        U, s, V = svd_of_product(*self._scaled(L, R))
-        roots = np.sqrt(np.maximum(s, _LIFT * s[0]))
-        return self._unscaled(U * roots, V * roots)
+        Singular values below the part `least` of the largest are raised to it.
+        """
+        rows, cols = self.diagonals
+        U, s, V = svd_of_product(_times(np.sqrt(rows), L), _times(np.sqrt(cols), R))
+        return self._unscaled(U, np.maximum(s, least * s[0]), V)
 
-    def start(self, weight: float, rank: int, seed: int) -> Start:
+    def start(self, weight: float, rank: int, seed: int) -> FactorPair | None:
         """Return a start: the dominant directions of what W has to explain, then a ridge problem per line.
 
-        At W = 0 if that is best: λ is at least λ_max.
+        None if W = 0 is best: λ is at least λ_max.
         """
         U, s, V = dominant_svd(self._slope(), rank, seed)
         if s[0] <= weight:
-            return Start(StartKind.ZERO)
-        roots = np.sqrt(np.maximum(s - weight, _LIFT * s[0]))
-        return Start.at(self.swept(self._unscaled(U * roots, V * roots), weight))
+            return None
+        return self.swept(self._unscaled(U, np.maximum(s - weight, LIFT * s[0]), V), weight)
 
     def swept(self, factors: FactorPair, weight: float) -> FactorPair:
         """Return the best L for R, then the best R for it, for the square loss nearest to the loss.
@@ -125,17 +123,10 @@ class Penalised:
         half = max(curvatures) / 2 or 1.0
         return targets.with_values(lambda _i, _j, slope: slope / (2 * half)), half
 
-    def _scaled(self, L: Floats, R: Floats) -> FactorPair:
-        return self._times(L, R, np.sqrt)
-
-    def _unscaled(self, L: Floats, R: Floats) -> FactorPair:
-        return self._times(L, R, lambda entries: 1 / np.sqrt(entries))
-
-    def _times(self, L: Floats, R: Floats, function: Callable[[Floats], Floats]) -> FactorPair:
-        rows, cols = (
-            _times(function(diagonal), X) for diagonal, X in zip(self.diagonals, (L, R), strict=True)
-        )
-        return rows, cols
+    def _unscaled(self, U: Floats, s: Floats, V: Floats) -> FactorPair:
+        """D_r^-½ U s^½ and D_c^-½ V s^½."""
+        (rows, cols), roots = self.diagonals, np.sqrt(s)
+        return _times(1 / np.sqrt(rows), U * roots), _times(1 / np.sqrt(cols), V * roots)
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,7 +44,10 @@ class FactorModel:
     def filled(self, Z: Floats, known: Known, covariance: Floats | None = None) -> Floats:
         """Return Z with its holes filled by what is expected there given the rest of the row."""
         X = np.where(known, Z - self.mean, 0.0)
-        precision = self._precision()
+        # (L Lᵀ + diag ψ)⁻¹, by the Woodbury identity.
+        scaled = self.L / self.psi[:, None]
+        inner = np.eye(self.L.shape[1]) + self.L.T @ scaled
+        precision = np.diag(1 / self.psi) - scaled @ np.linalg.solve(inner, scaled.T)
         added = np.empty((0, 0)) if covariance is None else covariance
         kernels.conditional.fill(X, known, self.L, self.psi, precision, added)
         return np.asarray(X + self.mean)
@@ -57,12 +60,6 @@ class FactorModel:
         mean = full.mean(axis=0)
         S = (full.T @ full + covariance) / n - np.outer(mean, mean)
         return FactorModel(mean, *_factors_of(S, self.psi, rank)), full
-
-    def _precision(self) -> Floats:
-        """(L Lᵀ + diag ψ)⁻¹, by the Woodbury identity."""
-        scaled = self.L / self.psi[:, None]
-        inner = np.eye(self.L.shape[1]) + self.L.T @ scaled
-        return np.asarray(np.diag(1 / self.psi) - scaled @ np.linalg.solve(inner, scaled.T))
 
 
 def _factors_of(S: Floats, psi: Floats, rank: int) -> tuple[Floats, Floats]:
@@ -79,7 +76,7 @@ def _factors_of(S: Floats, psi: Floats, rank: int) -> tuple[Floats, Floats]:
 
 
 def fit(
-    model: FactorModel, Z: Floats, known: Known, rank: int, max_iter: int, tol: float, verbose: int = 0
+    model: FactorModel, Z: Floats, known: Known, rank: int, max_iter: int, tol: float, verbose: int
 ) -> tuple[FactorModel, Trace, Stop]:
     """Return the model after EM, which starts from `model`, and how EM went and ended.
 
@@ -92,24 +89,16 @@ def fit(
         while stop is None:
             model, full = model.improved(Z, known, rank)
             now = full[holes]
-            change = nan if before is None else _root_mean_square(now - before)
+            change = nan if before is None else float(np.sqrt(np.sum((now - before) ** 2) / max(now.size, 1)))
             trace = trace.extended(TraceRow(len(trace), nan, nan, perf_counter() - began, step=change))
             tell(f"step {trace[-1].iteration}  change of the filled entries {change:.3g}")
-            stop, before = _settled(change, tol) or limit(trace), now
+            stop, before = limit(trace), now
+            if change <= tol:
+                stop = Stop(f"filled entries changed by {change:.3g} <= {tol:.3g}", StopKind.CONVERGED)
     return model, trace, stop
 
 
-def _settled(change: float, tol: float) -> Stop | None:
-    if not change <= tol:
-        return None
-    return Stop(f"filled entries changed by {change:.3g} <= {tol:.3g}", StopKind.CONVERGED)
-
-
-def _root_mean_square(values: Floats) -> float:
-    return float(np.sqrt(np.mean(values**2))) if values.size else 0.0
-
-
-def rank_errors(Z: Floats, known: Known, largest: int, rng: Any, verbose: int = 0) -> RankErrors:
+def rank_errors(Z: Floats, known: Known, largest: int, rng: Any, verbose: int) -> RankErrors:
     """Choose the rank by the squared error of a tenth of the entries, held out; each rank starts the next."""
     if len(Z) > _PATH_ROWS:
         rows = rng.permutation(len(Z))[:_PATH_ROWS]

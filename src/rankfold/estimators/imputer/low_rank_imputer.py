@@ -64,8 +64,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     rank_, rank_path_
         The rank; and the held-out error for every rank tried, or None.
     n_iter_, converged_, stop_reason_, trace_
-        EM steps taken, and how they went and ended; a step of the trace is as long as the change of the
-        filled entries.
+        EM steps taken, and how they went and ended; the trace's steps are changes of the filled entries.
     data_fingerprint_
         A digest of what the model was fitted to; `rankfold.save` keeps it.
 
@@ -120,9 +119,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.scale_ = np.where(constant, 1.0, scale)
         Z = np.where(constant, 0.0, deviations / self.scale_).astype(np.float64)
         self.rank_ = self._rank(Z, known)
-        model, trace, stop = fit(
-            self._start(Z.shape[1]), Z, known, self.rank_, self.max_iter, self.tol, self.verbose
-        )
+        start = self._start(Z.shape[1])
+        model, trace, stop = fit(start, Z, known, self.rank_, self.max_iter, self.tol, self.verbose)
         self.offset_, self.factors_, self.noise_variance_ = model.mean, model.L, model.psi
         record_run(self, trace, stop)
         warn_of_limit(trace, stop)
@@ -164,11 +162,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 f"X has {numbers.shape[1]} features; this model takes {MAX_FEATURES} at most. "
                 "For wider tables, use rankfold.MatrixCompletion on the known entries"
             )
-        if stored is not None:
-            known = np.asarray(stored.toarray(), dtype=bool)
-            numbers = numbers.toarray()
-        else:
-            known = np.ones(numbers.shape, dtype=bool)
+        numbers = numbers if stored is None else numbers.toarray()
+        known = np.ones(numbers.shape, dtype=bool) if stored is None else stored.toarray()
         known &= ~np.isnan(numbers) if holes_are_nan else numbers != self.missing_values
         return np.where(known, numbers, numbers.dtype.type(0)), known
 
@@ -190,7 +185,6 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

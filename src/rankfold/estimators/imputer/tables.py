@@ -40,13 +40,7 @@ def like_table(
             columns[name] = column if not column.isna().any() else columns[name].astype(_float_of(column))
         elif not (column.null_count() or (column.dtype.is_float() and column.is_nan().any())):
             columns[name] = column
-    if library == "pandas":
-        import pandas as pd
-
-        return pd.DataFrame(columns, index=X.index)
-    import polars as pl
-
-    return pl.DataFrame(columns)
+    return type(X)(columns, index=X.index) if library == "pandas" else type(X)(columns)
 
 
 def _library(X: Any) -> str | None:

@@ -15,7 +15,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankfold.costs.losses import Loss
 from rankfold.costs.regularisers import Frobenius
 from rankfold.estimators.fingerprint import fingerprint
-from rankfold.estimators.fitting import Geometries, Minimisation, all_or_nothing, record_run, warm_point
+from rankfold.estimators.fitting import (
+    Geometries,
+    all_or_nothing,
+    fit_model,
+    problem_of,
+    record_run,
+    try_model,
+)
 from rankfold.estimators.inputs import checked_rank, checked_regularization, checked_weights, is_auto
 from rankfold.estimators.pairs.paired_features import PairedFeatures
 from rankfold.estimators.rank_errors import RankErrors, choose_rank
@@ -68,10 +75,9 @@ class _PairModel(BaseEstimator):
         data, outcomes, some = self._features(X).take(used), y[used] - centre, weights[used]
         self.rank_ = self._choose_rank(data, outcomes, some)
         cost = data.cost(outcomes, self._loss, some)
-        minimisation = Minimisation.of(self)
-        problem = self._penalised(minimisation, cost, outcomes.size, self.rank_)
-        warm = self.warm_start and hasattr(self, "factors_")
-        result = minimisation.run(problem, warm_point(problem, *self.factors_) if warm else None)
+        problem = self._problem(cost, outcomes.size, self.rank_)
+        last = self.factors_ if self.warm_start and hasattr(self, "factors_") else None
+        result = fit_model(self, problem, last)
         self.factors_ = result.factors
         record_run(self, result.trace, result.stop)
         terms = cost.linear_terms(*self.factors_)
@@ -80,30 +86,28 @@ class _PairModel(BaseEstimator):
         tables = () if data.pairs is None else (data.left.matrix, data.right.matrix)
         self.data_fingerprint_ = fingerprint(X, y, weights, *tables)
 
-    def _penalised(self, minimisation: Minimisation, cost: Any, pairs: int, rank: int) -> Problem:
+    def _problem(self, cost: Any, pairs: int, rank: int) -> Problem:
         # The cost is a mean over the pairs, λ stands beside their sum.
         weight = checked_regularization(self.regularization)
-        return minimisation.problem(cost + Frobenius(weight / pairs), rank)
+        return problem_of(cost + Frobenius(weight / pairs), rank, self.geometry)
 
     def _choose_rank(self, data: PairedFeatures, y: Floats, weights: Floats) -> int:
         largest = min(data.shape)
         self.rank_path_: RankErrors | None = None
         if not is_auto(self.rank):
-            more = "one more than the features of each side"
-            return checked_rank(
-                self.rank, largest, f"the lesser of {data.shape[0]} and {data.shape[1]}, {more}"
-            )
+            why = "the lesser of {} and {}, one more than the features of each side".format(*data.shape)
+            return checked_rank(self.rank, largest, why)
         if y.size < 2:
             raise ValueError(f"rank='auto' holds out a pair, and there is {y.size} sample: give a rank")
         order = check_random_state(self.random_state).permutation(y.size)
         held_out = max(1, round(_HELD_OUT * y.size))
         test, train = order[:held_out], np.sort(order[held_out:])
-        seen, unseen, minimisation = data.take(train), data.take(test), Minimisation.of(self)
-        cost, loss = seen.cost(y[train], self._loss, weights[train]), Loss.named(self._loss)
+        cost = data.take(train).cost(y[train], self._loss, weights[train])
+        unseen, loss = data.take(test), Loss.named(self._loss)
 
         def losses(rank: int) -> Floats:
-            problem = self._penalised(minimisation, cost, train.size, rank)
-            result = minimisation.try_out(problem, tol=max(self.tol, _TRIAL_TOL))
+            problem = self._problem(cost, train.size, rank)
+            result = try_model(self, problem, tol=max(self.tol, _TRIAL_TOL))
             scores = unseen.scores(*result.factors)
             return np.asarray(weights[test] * loss(scores, y[test])[0])
 
@@ -119,10 +123,10 @@ class _PairModel(BaseEstimator):
         return np.float64 if self.left is None else "numeric"
 
     def _features(self, X: Floats) -> PairedFeatures:
-        if (self.left is None) != (self.right is None):
-            raise ValueError("give both tables, left and right, or neither")
-        if self.left is None:
+        if self.left is None and self.right is None:
             return PairedFeatures.of_columns(X, self.n_left)
+        if self.left is None or self.right is None:
+            raise ValueError("give both tables, left and right, or neither")
         return PairedFeatures.of_tables(X, *without_tensors(self.left, self.right))
 
 
@@ -205,21 +209,13 @@ class PairClassifier(TensorScore, ClassifierMixin, _PairModel):
     Pairs are given as to `PairRegressor`: as columns of features, or as row numbers of the tables `left` and
     `right`.
 
-    Parameters
-    ----------
-    rank, n_left, left, right
-        As for `PairRegressor`.
-    regularization, geometry, solver, max_iter, tol, warm_start, random_state, verbose
-        As for `PairRegressor`.
+    Parameters are those of `PairRegressor`, and so are the attributes, of a model of the log-odds of the
+    second class.
 
     Attributes
     ----------
     classes_
         The two labels; a score above 0 means the second.
-    factors_, left_coef_, right_coef_, intercept_, rank_, rank_path_, data_fingerprint_
-        As of `PairRegressor`; the model is one of the log-odds of the second class.
-    n_iter_, converged_, stop_reason_, trace_
-        As of `PairRegressor`.
 
     Examples
     --------

@@ -31,12 +31,10 @@ class PairedFeatures:
             raise ValueError(f"X has n_features = {columns}: a pair has features of both its sides")
         n_left = (columns + 1) // 2 if n_left is None else n_left
         if not 0 < n_left < columns:
-            raise ValueError(
-                f"n_left must be from 1 to {columns - 1}, below the number of columns; got {n_left!r}"
-            )
-        return PairedFeatures(
-            Features(X[:, :n_left], n_left), Features(X[:, n_left:], columns - n_left), None
-        )
+            limits = f"from 1 to {columns - 1}, below the number of columns"
+            raise ValueError(f"n_left must be {limits}; got {n_left!r}")
+        left, right = X[:, :n_left], X[:, n_left:]
+        return PairedFeatures(Features(left, n_left), Features(right, columns - n_left), None)
 
     @staticmethod
     def of_tables(X: NDArray[Any], left: Any, right: Any) -> PairedFeatures:

@@ -1,12 +1,19 @@
-"""What rank and regularisation of a regression are chosen by: criteria, and the path of their values."""
+"""Choosing the rank and the regularisation of a regression: criteria, and the path of their values."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.model_selection import KFold, check_cv
+
+from rankfold.estimators.regression.observations import Fit, Observations
+from rankfold.run.display import progress
+from rankfold.selection.paths import axes_or_new, marked, table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,43 +48,24 @@ class SelectionPath:
         return int(self.ranks[i]), float(self.regularizations[j])
 
     def __str__(self) -> str:
-        rank, _ = self.best
-        lines = [f"rank  {self.criterion:>12}  regularization"]
-        for k, scores in zip(self.ranks, self.scores, strict=True):
-            j = int(np.argmin(scores))
-            mark = " <- chosen" if k == rank else ""
-            lines.append(f"{k:4d}  {scores[j]:12.6g}  {self.regularizations[j]:14.4g}{mark}")
-        return "\n".join(lines)
+        weights = self.regularizations[np.argmin(self.scores, axis=1)]
+        header = f"rank  {self.criterion:>12}  regularization"
+        columns = self.ranks, self.scores.min(axis=1), weights
+        return table(header, "{:4d}  {:12.6g}  {:14.4g}", columns, self.best[0])
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the score of each rank with the best regularization for it."""
-        from matplotlib.ticker import MaxNLocator
-
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            ax = plt.figure(layout="constrained").add_subplot()
+        ax = axes_or_new(ax)
         rank, weight = self.best
         ax.plot(self.ranks, self.scores.min(axis=1), "o-")
-        ax.axvline(
-            rank, color="gray", linewidth=0.8, label=f"chosen: rank {rank}, regularization {weight:.3g}"
-        )
-        ax.set_xlabel("rank")
-        ax.set_ylabel(self.criterion)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.legend()
-        return ax
+        label = f"rank {rank}, regularization {weight:.3g}"
+        return marked(ax, rank, label, xlabel="rank", ylabel=self.criterion)
 
 
 def information(criterion: str, squares: float, size: int, freedom: float) -> float:
     """Return the criterion of a fit that leaves the sum of squares `squares` on `size` responses.
 
     It is infinite for a fit with nothing left over, about which such a criterion knows nothing.
-
-    Examples
-    --------
-    >>> information("gcv", squares=2.0, size=10, freedom=5.0)
-    0.8
     """
     if freedom >= size or squares <= 0:
         return np.inf
@@ -92,14 +80,46 @@ def degrees_of_freedom(singular_values: Any, regularization: float, targets: int
 
     It is the dimension of the matrices of rank r between p predictors and k responses; a rank above p has no
     room to unfold.
-
-    Examples
-    --------
-    >>> degrees_of_freedom([2.0, 1.0, 1.0], regularization=0.0, targets=4, rank=2)
-    10.0
     """
     squares = np.asarray(singular_values, dtype=np.float64) ** 2
     squares = squares[squares > 0]
     p = float(np.sum(squares / (squares + regularization)))
     r = min(float(rank), p)
     return r * (p + targets - r)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Ranks and weights of the penalty to choose from, and how to fit with them."""
+
+    ranks: NDArray[np.int64]
+    regularizations: Floats
+    fits: Callable[..., Iterator[Fit]]  # of each rank, to observations, with one regularization
+
+    def cross_validated(self, data: Observations, cv: Any, random_state: Any, verbose: int) -> SelectionPath:
+        """Score by the mean squared error of held-out responses; a number of folds shuffles them."""
+        whole = isinstance(cv, Integral)
+        folds = KFold(int(cv), shuffle=True, random_state=random_state) if whole else check_cv(cv)
+        squares = np.zeros((self.ranks.size, self.regularizations.size))
+        held_out = 0.0
+        with progress(verbose, "cross-validation") as tell:
+            for k, (train, test) in enumerate(folds.split(data.X, data.Y)):
+                seen, unseen = data.take(train), data.take(test)
+                for j, weight in enumerate(self.regularizations):
+                    squares[:, j] += [unseen.squares(fit) for fit in self.fits(seen, regularization=weight)]
+                held_out += float(unseen.weights @ unseen.known.sum(axis=1))
+                tell(f"fold {k + 1}  held-out error {(squares / held_out).min():.6g}")
+        return SelectionPath("cv", self.ranks, self.regularizations, squares / held_out)
+
+    def by_criterion(self, data: Observations, criterion: str) -> SelectionPath:
+        """Score by what is left of the responses, and how many degrees of freedom that took."""
+        targets = data.Y.shape[1]
+        d = np.linalg.svd(data.centred_X, compute_uv=False)
+        size = int(np.count_nonzero(data.known[data.weights > 0]))
+        scores = np.zeros((self.ranks.size, self.regularizations.size))
+        for j, weight in enumerate(self.regularizations):
+            for i, fit in enumerate(self.fits(data, regularization=weight)):
+                freedom = degrees_of_freedom(d, weight, targets, int(self.ranks[i]))
+                freedom += targets * data.fit_intercept
+                scores[i, j] = information(criterion, data.squares(fit), size, freedom)
+        return SelectionPath(criterion, self.ranks, self.regularizations, scores)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import nan
 from typing import Any, NamedTuple
@@ -10,20 +10,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.costs.base import Cost
 from rankfold.costs.completion import Completion
 from rankfold.costs.mapped import Features, Mapped
 from rankfold.costs.offsets import WithOffsets
 from rankfold.costs.regression import Regression
 from rankfold.costs.regularisers import Frobenius
-from rankfold.estimators.fitting import Minimisation, warm_point
+from rankfold.estimators.fitting import Geometries, problem_of
 from rankfold.problem import Problem
 from rankfold.run.result import Result
 from rankfold.run.stopping import Stop, StopKind
 from rankfold.run.trace import Trace, TraceRow
 
 Floats = NDArray[Any]
-Factors = tuple[Floats, Floats]
+Run = Callable[[Problem, Any], Result]  # from a start
 
 
 class Fit(NamedTuple):
@@ -57,6 +56,11 @@ class Observations:
     def known(self) -> NDArray[np.bool_]:
         """Where there is a response."""
         return ~np.isnan(self.Y)
+
+    @property
+    def used(self) -> NDArray[np.bool_]:
+        """Where there is a response that counts."""
+        return self.known & (self.weights > 0)[:, None]
 
     @property
     def x_mean(self) -> Floats:
@@ -106,81 +110,36 @@ class Observations:
 
 
 def fits(
-    data: Observations, ranks: Iterable[int], regularization: float, minimisation: Minimisation
+    data: Observations, ranks: Iterable[int], regularization: float, geometry: str | Geometries, run: Run
 ) -> Iterator[Fit]:
-    """Return a fit of each rank, to compare them."""
+    """Return a fit of each rank: a closed form or, where responses are missing, what `run` finds."""
+    filled = Regression(data.centred_X, np.sqrt(data.weights)[:, None] * np.nan_to_num(data.Y - data.y_mean))
+    weight = regularization / data.Y.size
     if data.known.all():
-        yield from _closed_forms(data, ranks, regularization)
+        C, V = filled.path(weight)
+        for rank in ranks:
+            L, R = C[:, :rank], V[:, :rank]
+            yield Fit(L, R, data.y_mean - R @ (data.x_mean @ L), None)
         return
-    masked = _WithMissing.of(data, regularization)
+    core, predictors = _predictions(data)
+    plain = Mapped(core, predictors, Features(None, data.Y.shape[1]))
+    cost = plain + Frobenius(regularization / np.count_nonzero(data.used))
     for rank in ranks:
-        problem = minimisation.problem(masked.cost, rank)
-        yield masked.fit(problem, minimisation.try_out(problem, masked.start(problem)))
+        problem = problem_of(cost, rank, geometry)
+        # From the closed form with means in place of the missing responses.
+        result = run(problem, problem.geometry.from_svd(*filled.closed_form(rank, weight)))
+        L, R = problem.geometry.factors(result.x)
+        offsets = core.offsets(predictors.times(L), R).cols if data.fit_intercept else np.zeros(len(R))
+        yield Fit(L, R, data.y_mean + offsets - R @ (data.x_mean @ L), result)
 
 
-def best_fit(
-    data: Observations, rank: int, regularization: float, minimisation: Minimisation, warm: Factors | None
-) -> Fit:
-    """Return the fit of one rank; `warm` is (L, R) of an earlier one, from which iterations start."""
-    if data.known.all():
-        return next(_closed_forms(data, [rank], regularization))
-    masked = _WithMissing.of(data, regularization)
-    problem = minimisation.problem(masked.cost, rank)
-    x0 = None if warm is None else warm_point(problem, *warm)
-    return masked.fit(problem, minimisation.run(problem, masked.start(problem) if x0 is None else x0))
-
-
-def _filled(data: Observations) -> Regression:
-    """The cost of the coefficients, missing responses replaced by means."""
-    return Regression(data.centred_X, np.sqrt(data.weights)[:, None] * np.nan_to_num(data.Y - data.y_mean))
-
-
-def _closed_forms(data: Observations, ranks: Iterable[int], regularization: float) -> Iterator[Fit]:
-    C, V = _filled(data).path(regularization / data.Y.size)
-    for rank in ranks:
-        L, R = C[:, :rank], V[:, :rank]
-        yield Fit(L, R, data.y_mean - R @ (data.x_mean @ L), None)
-
-
-@dataclass(frozen=True, eq=False)
-class _WithMissing:
-    """The cost of the coefficients where responses are missing; `core` is that of the predictions.
-
-    `filled` is the cost with means in place of the missing responses.
-    """
-
-    data: Observations
-    regularization: float
-    filled: Regression
-    core: Any
-    predictors: Features
-    cost: Cost
-
-    @staticmethod
-    def of(data: Observations, regularization: float) -> _WithMissing:
-        known = data.known & (data.weights > 0)[:, None]
-        used = np.flatnonzero(known.any(axis=1))
-        known = known[used]
-        rows, cols = np.nonzero(known)
-        values = (data.Y[used] - data.y_mean)[known]
-        core: Any = Completion(rows, cols, values, known.shape, weights=data.weights[used][rows])
-        if data.fit_intercept:
-            core = WithOffsets(core, mean=None, rows=None, cols=0.0)
-        # √w is in the weights here, not in the rows: the offsets of weighted rows would not be constants.
-        predictors = Features((data.X - data.x_mean)[used], data.X.shape[1])
-        plain = Mapped(core, predictors, Features(None, known.shape[1]))
-        cost = plain + Frobenius(regularization / values.size)
-        return _WithMissing(data, regularization, _filled(data), core, predictors, cost)
-
-    def start(self, problem: Problem) -> Any:
-        """The closed form with means in place of the missing responses."""
-        weight = self.regularization / self.data.Y.size
-        return problem.geometry.from_svd(*self.filled.closed_form(problem.geometry.rank, weight))
-
-    def fit(self, problem: Problem, run: Result) -> Fit:
-        """The coefficients and the intercept that a run found."""
-        L, R = problem.geometry.factors(run.x)
-        offsets = np.zeros(len(R))
-        if self.data.fit_intercept:
-            offsets = self.core.offsets(self.predictors.times(L), R).cols
-        return Fit(L, R, self.data.y_mean + offsets - R @ (self.data.x_mean @ L), run)
+def _predictions(data: Observations) -> tuple[Any, Features]:
+    """The cost of the predictions, offsets eliminated, and the predictors of the rows that it is about."""
+    rows = np.flatnonzero(data.used.any(axis=1))
+    known = data.used[rows]
+    i, j = np.nonzero(known)
+    # √w is in the weights here, not in the rows: the offsets of weighted rows would not be constants.
+    values, weights = (data.Y[rows] - data.y_mean)[known], data.weights[rows][i]
+    cost = Completion(i, j, values, known.shape, weights=weights)
+    predictors = Features((data.X - data.x_mean)[rows], data.X.shape[1])
+    return WithOffsets(cost, mean=None, rows=None, cols=0.0) if data.fit_intercept else cost, predictors

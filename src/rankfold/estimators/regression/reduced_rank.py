@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -10,12 +11,13 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from rankfold.estimators.fingerprint import fingerprint
-from rankfold.estimators.fitting import Geometries, Minimisation, all_or_nothing, record_run
+from rankfold.estimators.fitting import Geometries, all_or_nothing, fit_model, record_run, try_model
 from rankfold.estimators.inputs import checked_rank, checked_regularization, checked_weights, is_auto
-from rankfold.estimators.regression.choosing import Candidates
-from rankfold.estimators.regression.criteria import CRITERIA, SelectionPath
-from rankfold.estimators.regression.observations import Factors, Fit, Observations, best_fit
+from rankfold.estimators.regression.criteria import CRITERIA, Candidates
+from rankfold.estimators.regression.observations import Fit, Observations, fits
 from rankfold.estimators.tensors import TensorScore, like_given, without_tensors
+from rankfold.problem import Problem
+from rankfold.run.result import Result
 from rankfold.solvers import Method
 
 Floats = NDArray[Any]
@@ -47,15 +49,13 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
     cv
         Number of folds for "cv", or a splitter such as `RepeatedKFold`.
     geometry, solver
-        For missing responses only: where and how to minimise, see `rankfold.minimize`.
+        For missing responses only, as the next three: where and how to minimise, see `rankfold.minimize`.
     max_iter
-        With missing responses, the most iterations; a `ConvergenceWarning` tells that they did not suffice.
+        The most iterations; a `ConvergenceWarning` tells that they did not suffice.
     tol
-        With missing responses, the fit ends when five iterations change what is minimised by no more than
-        this part of it.
+        The fit ends when five iterations change what is minimised by no more than this part of it.
     warm_start
-        With missing responses, whether `fit` starts from the coefficients that the last `fit` found, if there
-        are as many.
+        Whether `fit` starts from the coefficients that the last `fit` found, if there are as many.
     random_state
         Shuffles the folds.
     verbose
@@ -63,10 +63,8 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
 
     Attributes
     ----------
-    coef_
-        (n_targets, n_features), or (n_features,) if y is a vector.
-    intercept_
-        (n_targets,), or a number.
+    coef_, intercept_
+        (n_targets, n_features) and (n_targets,); (n_features,) and a number if y is a vector.
     rank_, regularization_
         The rank of the coefficients, at most that asked for, and the weight λ of the penalty.
     components_
@@ -130,14 +128,8 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 
-        Parameters
-        ----------
-        X
-            (n_samples, n_features), finite.
-        y
-            (n_samples,) or (n_samples, n_targets), NaN where unknown.
-        sample_weight
-            Weight of each sample, 1 if not given.
+        X is (n_samples, n_features), finite; y is (n_samples,) or (n_samples, n_targets), NaN where unknown.
+        A sample has the weight 1 if not given.
         """
         X, y, sample_weight = without_tensors(X, y, sample_weight)
         self.target_names_ = _names(y)
@@ -145,12 +137,17 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         if y is None:
             raise ValueError("this estimator requires y to be passed, but the target y is None")
         y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y")
-        data = self._observations(X, y, sample_weight)
-        minimisation = Minimisation.of(self)
-        rank, self.regularization_ = self._chosen(data, minimisation)
-        fit = best_fit(data, rank, self.regularization_, minimisation, self._warm())
+        check_consistent_length(X, y)
+        weights = checked_weights(sample_weight, len(X))
+        data = Observations(X, y[:, None] if y.ndim == 1 else y, weights, self.fit_intercept)
+        unknown = ~data.used.any(axis=0)
+        if unknown.any():
+            at = int(np.argmax(unknown))
+            raise ValueError(f"y[:, {at}] has no known value (of positive weight): leave this response out")
+        rank, self.regularization_ = self._chosen(data)
+        fit = next(fits(data, [rank], self.regularization_, self.geometry, self._run))
         record_run(self, *data.run_of(fit, self.regularization_))
-        self.data_fingerprint_ = fingerprint(X, y, data.weights)
+        self.data_fingerprint_ = fingerprint(X, y, weights)
         self._present(data, fit, vector=y.ndim == 1)
         return self
 
@@ -160,42 +157,29 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         numbers = validate_data(self, *without_tensors(X), reset=False, dtype=np.float64)
         return like_given(X, np.asarray(numbers @ self.coef_.T + self.intercept_))
 
-    def _observations(self, X: Floats, y: Floats, sample_weight: ArrayLike | None) -> Observations:
-        Y = y[:, None] if y.ndim == 1 else y
-        check_consistent_length(X, Y)
-        weights = checked_weights(sample_weight, len(X))
-        data = Observations(X, Y, weights, self.fit_intercept)
-        unknown = ~(data.known & (weights > 0)[:, None]).any(axis=0)
-        if unknown.any():
-            at = int(np.argmax(unknown))
-            raise ValueError(f"y[:, {at}] has no known value (of positive weight): leave this response out")
-        return data
+    def _run(self, problem: Problem, x0: Any) -> Result:
+        """Minimise, from the factors of the last fit if that is asked for."""
+        warm = self.warm_start and hasattr(self, "coef_") and self.rank_
+        return fit_model(self, problem, (self.x_rotations_, self.components_.T) if warm else None, x0)
 
-    def _warm(self) -> Factors | None:
-        """The factors of the last fit, if the next one is to start from them."""
-        if not (self.warm_start and hasattr(self, "coef_") and self.rank_):
-            return None
-        return self.x_rotations_, self.components_.T
-
-    def _chosen(self, data: Observations, minimisation: Minimisation) -> tuple[int, float]:
+    def _chosen(self, data: Observations) -> tuple[int, float]:
         """The rank and the regularization, chosen where they are to be."""
         (q, k), by_rank, by_weight = data.shape, is_auto(self.rank), is_auto(self.regularization)
         why = f"the lesser of {q} features and {k} responses"
-        ranks = (
-            np.arange(1, min(q, k) + 1) if by_rank else np.array([checked_rank(self.rank, min(q, k), why)])
-        )
-        weights = data.scale * REGULARIZATIONS
+        ranks, weights = np.arange(1, min(q, k) + 1), data.scale * REGULARIZATIONS
+        if not by_rank:
+            ranks = np.array([checked_rank(self.rank, min(q, k), why)])
         if not by_weight:
             weights = np.array([checked_regularization(self.regularization, "'auto' or ")])
         if self.criterion not in CRITERIA:
             raise ValueError(f"criterion must be one of {CRITERIA}, not {self.criterion!r}")
-        self.rank_path_: SelectionPath | None = None
-        self.regularization_path_: SelectionPath | None = None
+        self.rank_path_ = self.regularization_path_ = None
         if ranks.size == weights.size == 1:
             return int(ranks[0]), float(weights[0])
-        candidates = Candidates(ranks, weights, minimisation)
+        run = partial(try_model, self)
+        candidates = Candidates(ranks, weights, partial(fits, ranks=ranks, geometry=self.geometry, run=run))
         if self.criterion == "cv":
-            path = candidates.cross_validated(data, self.cv, self.random_state)
+            path = candidates.cross_validated(data, self.cv, self.random_state, self.verbose)
         else:
             path = candidates.by_criterion(data, self.criterion)
         self.rank_path_ = path if by_rank else None
