@@ -25,17 +25,10 @@ class UnknownLabelError(KeyError):
 
 
 class LabelIndex:
-    """Finds the rows (or the columns) of a matrix by their labels; without labels, a name is a position.
+    """Finds the `size` rows (or columns: `kind`, for messages) of a matrix by their labels.
 
-    Parameters
-    ----------
-    size
-        The number of rows.
-    labels
-        What each row is called: integers or strings, no two of them equal. None where rows are called by
-        their positions, counted from 0.
-    kind
-        "row" or "column", for messages.
+    `labels` are integers or strings, no two of them equal; None where a row is called by its position,
+    counted from 0.
 
     Examples
     --------
@@ -94,14 +87,7 @@ class LabelIndex:
         return found
 
     def find_arrow(self, names: Any) -> NDArray[np.int64]:
-        """Return the position of each of `names`, a pyarrow array, by the rule of `find_text`.
-
-        Examples
-        --------
-        >>> import pyarrow as pa
-        >>> LabelIndex(2, np.array([7, 10])).find_arrow(pa.array(["10", "07", "x"])).tolist()
-        [1, -1, -1]
-        """
+        """Return the position of each of `names`, a pyarrow array, by the rule of `find_text`."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

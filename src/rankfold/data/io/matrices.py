@@ -34,7 +34,7 @@ def read_market(stream: BinaryIO, file: str) -> Triples:
         )
     d1, d2, count, line_number = _size_line(stream, file)
     gather = IndexColumn(d1, base=1), IndexColumn(d2, base=1), ValueColumn()
-    read_lines(stream, file, MARKET_LAYOUT, gather, b"", line_number + 1)
+    read_lines(stream, file, gather, MARKET_LAYOUT, b"", line_number + 1)
     values = gather[2].finish()
     if len(values) != count:
         raise ValueError(

@@ -19,7 +19,7 @@ from rankfold.data.io.files import format_of
 from rankfold.data.io.parquet import BATCH as PARQUET_BATCH
 from rankfold.data.io.parquet import open_columns
 from rankfold.data.io.streams import name_of, reading
-from rankfold.data.io.text import Layout, blocks, explain, first_line, may_hide_text, parse, sniff
+from rankfold.data.io.text import Layout, blocks, explain, may_hide_text, parse, reads_as, sniff
 from rankfold.data.labels import LabelIndex
 
 
@@ -93,9 +93,8 @@ def read_pairs(
         if kind == "parquet":
             yield from _from_parquet(stream, name, columns, (rows, cols))
         else:
-            yield from _from_text(
-                stream, name, columns, "\t" if kind == "tsv" else delimiter, header, (rows, cols)
-            )
+            delimiter = "\t" if kind == "tsv" else delimiter
+            yield from _from_text(stream, name, columns, delimiter, header, (rows, cols))
 
 
 Sides = tuple[LabelIndex, LabelIndex]
@@ -104,10 +103,9 @@ Sides = tuple[LabelIndex, LabelIndex]
 def _from_text(
     stream: BinaryIO, file: str, columns: Columns, delimiter: str | None, header: bool | None, sides: Sides
 ) -> Iterator[PairBatch]:
-    first, line_number = first_line(stream, file)
-    layout = sniff(first, columns, delimiter, header, file, lambda fields: _names(fields, sides))
-    if layout.header:
-        first, line_number = b"", line_number + 1
+    layout, first, line_number = sniff(
+        stream, file, columns, delimiter, header, lambda fields: _names(fields, sides)
+    )
     found = False
     for block in blocks(stream, first):
         prepared = layout.prepare(block)
@@ -124,16 +122,10 @@ def _from_text(
 
 def _names(fields: list[str], sides: Sides) -> bool:
     """Tell whether the fields look like names of columns: the matrix knows neither of them."""
-    known = [side.find_text(name) >= 0 for side, name in zip(sides, fields, strict=True)]
-    numbers = [side.integers and _is_integer(name) for side, name in zip(sides, fields, strict=True)]
-    return not any(known) and not any(numbers)
-
-
-def _is_integer(field: str) -> bool:
-    with suppress(ValueError):
-        int(field)
-        return True
-    return False
+    return not any(
+        side.find_text(name) >= 0 or (side.integers and reads_as(int, name))
+        for side, name in zip(sides, fields, strict=True)
+    )
 
 
 def _text_batch(block: bytes, layout: Layout, sides: Sides, file: str, line_number: int) -> PairBatch:
