@@ -81,11 +81,8 @@ def random_completion(
 
     Parameters
     ----------
-    shape : (int, int)
-    rank : int
     oversampling : float
         How many entries are seen for each of the (d1+d2−r)·r degrees of freedom of W*.
-    seed : int or numpy.random.Generator
     condition : float, optional
         Ratio of the largest to the smallest singular value of W*. Then W* = U diag(s) Vᵀ with random
         orthonormal U, V and log-spaced s, scaled to ‖W*‖_F² = d1·d2·r, its mean with Gaussian factors.

@@ -48,10 +48,8 @@ class Triples:
 
     def __post_init__(self) -> None:
         if not len(self.rows) == len(self.cols) == len(self.values):
-            raise ValueError(
-                f"rows, cols and values must be equally long, "
-                f"got {len(self.rows)}, {len(self.cols)} and {len(self.values)}"
-            )
+            sizes = f"{len(self.rows)}, {len(self.cols)} and {len(self.values)}"
+            raise ValueError(f"rows, cols and values must be equally long, got {sizes}")
         for name, size in zip(("row_labels", "col_labels"), self.shape, strict=True):
             labels = getattr(self, name)
             if labels is not None and len(labels) != size:

@@ -16,11 +16,7 @@ from rankfold.data.io.streams import name_of, reading, writing
 from rankfold.data.io.text import read_lines, sniff, write_text
 from rankfold.data.triples import Triples, index_dtype
 
-FORMATS = {
-    ".csv": "csv",
-    ".dat": "csv",
-    ".data": "csv",
-    ".txt": "csv",
+FORMATS = dict.fromkeys((".csv", ".dat", ".data", ".txt"), "csv") | {
     ".tsv": "tsv",
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -101,9 +97,7 @@ def read_triples(
         else:
             delimiter = "\t" if kind == "tsv" else delimiter
             read_lines(stream, name, gather, *sniff(stream, name, columns, delimiter, header))
-    triples = _assemble(gather, name)
-    pa.default_memory_pool().release_unused()  # what it keeps for itself is not small
-    return triples
+    return _assemble(gather, name)
 
 
 def _assemble(gather: Gather, name: str) -> Triples:
@@ -115,7 +109,9 @@ def _assemble(gather: Gather, name: str) -> Triples:
     (i, d1, row_labels), (j, d2, col_labels) = rows.finish(), cols.finish()
     dtype = index_dtype((d1, d2))
     i, j = i.astype(dtype, copy=False), j.astype(dtype, copy=False)
-    return Triples(i, j, values.finish(), (d1, d2), row_labels, col_labels)
+    triples = Triples(i, j, values.finish(), (d1, d2), row_labels, col_labels)
+    pa.default_memory_pool().release_unused()  # what it keeps for itself is not small
+    return triples
 
 
 def write_triples(
@@ -136,7 +132,6 @@ def write_triples(
     ----------
     file : path, "-" for standard output, or a binary file object
         A text file or mtx whose name ends in .gz is compressed.
-    triples : Triples
     columns : three names
         The header.
     format : {"csv", "tsv", "parquet", "mtx", "npz"}, optional

@@ -83,7 +83,10 @@ def read_npz(stream: BinaryIO, file: str) -> Triples:
         with np.load(stream, allow_pickle=False) as archive:
             if "format" in archive:
                 stream.seek(start)
-                return _from_sparse(load_npz(stream).tocoo())
+                matrix = load_npz(stream).tocoo()
+                dtype: Any = index_dtype(matrix.shape)
+                rows, cols = (index.astype(dtype, copy=False) for index in matrix.coords)
+                return _checked(Triples(rows, cols, matrix.data.astype(float, copy=False), matrix.shape))
             missing = [key for key in KEYS if key not in archive]
             if missing:
                 raise ValueError(f"holds no array named {missing[0]!r}, but {sorted(archive)}")
@@ -98,12 +101,6 @@ def write_npz(stream: BinaryIO, triples: Triples) -> None:
     """Write an archive of all arrays, with the shape and the labels."""
     arrays: dict[str, Any] = {key: getattr(triples, key) for key in (*KEYS, *LABELS)}
     np.savez(stream, **{key: array for key, array in arrays.items() if array is not None})
-
-
-def _from_sparse(matrix: Any) -> Triples:
-    dtype = index_dtype(matrix.shape)
-    rows, cols = (index.astype(dtype, copy=False) for index in matrix.coords)
-    return _checked(Triples(rows, cols, matrix.data.astype(np.float64, copy=False), matrix.shape))
 
 
 def _checked(triples: Triples) -> Triples:

@@ -25,26 +25,14 @@ from rankfold.data.labels import LabelIndex
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Some pairs of a file, in its order.
+    """Some pairs of a file, in its order."""
 
-    Attributes
-    ----------
-    rows, cols
-        Positions in the matrix; -1 where it has no such row or column.
-    row_labels, col_labels
-        What the file calls them, as pyarrow arrays.
-    place
-        Names the file and the line of a pair, given its number in the batch.
-    header
-        The fields of the first line that was taken for names of columns; None if it was read as a pair.
-    """
-
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64]  # positions in the matrix; -1 where it has no such row
     cols: NDArray[np.int64]
-    row_labels: Any
+    row_labels: Any  # what the file calls them, as pyarrow arrays
     col_labels: Any
-    place: Callable[[int], str]
-    header: tuple[str, ...] | None = None
+    place: Callable[[int], str]  # names the file and the line of a pair, given its number in the batch
+    header: tuple[str, ...] | None = None  # the fields of the first line, unless it was read as a pair
 
     def __len__(self) -> int:
         return len(self.rows)
