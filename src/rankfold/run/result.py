@@ -23,14 +23,7 @@ class Best(NamedTuple):
 class Progress:
     """Where a run stands: what callbacks see and checkpoints hold.
 
-    Attributes
-    ----------
-    state
-        The method's own state.
-    best
-        The point of the lowest value so far, with value and gradient norm.
-    trace
-        One row per iteration; the last is that of `state`.
+    `state` is the method's own; `trace` has one row per iteration, the last of which is that of `state`.
     """
 
     state: Any

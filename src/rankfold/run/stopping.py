@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
 from math import isinf
+from typing import ClassVar
 
 from rankfold.run.trace import Trace
 
@@ -49,6 +50,14 @@ class Stop:
 
 class Rule(ABC):
     """A condition on a trace; `a | b` holds when either does, `a & b` when both do at once."""
+
+    _bounds: ClassVar[tuple[str, ...]] = ()  # the fields that are finite numbers of at least 0
+
+    def __post_init__(self) -> None:
+        for name in self._bounds:
+            number = getattr(self, name)
+            if not number >= 0 or isinf(number):  # written so that a NaN fails too
+                raise ValueError(f"{name} must be a finite number of at least 0, not {number!r}")
 
     @abstractmethod
     def __call__(self, trace: Trace) -> Stop | None:
@@ -90,12 +99,6 @@ class AllOf(Rule):
         return _joined(stops) if len(stops) == len(self.rules) else None
 
 
-def _check(name: str, number: float) -> None:
-    # Written so that a NaN fails too.
-    if not number >= 0 or isinf(number):
-        raise ValueError(f"{name} must be a finite number of at least 0, not {number!r}")
-
-
 @dataclass(frozen=True)
 class ValueBelow(Rule):
     """Converged: the value is at most `threshold` times `scale`."""
@@ -116,12 +119,12 @@ class ValueBelow(Rule):
 class GradientNorm(Rule):
     """Converged: the gradient norm is at most `absolute`, or at most `relative` times that of the start."""
 
+    _bounds = ("absolute", "relative")
     absolute: float = 0.0
     relative: float = 0.0
 
     def __post_init__(self) -> None:
-        _check("absolute", self.absolute)
-        _check("relative", self.relative)
+        super().__post_init__()
         if self.absolute == self.relative == 0:
             raise ValueError("give absolute= or relative= (or both), above 0")
 
@@ -136,10 +139,8 @@ class GradientNorm(Rule):
 class StepBelow(Rule):
     """Converged: the last step is no longer than `threshold`; an iteration that took none does not count."""
 
+    _bounds = ("threshold",)
     threshold: float
-
-    def __post_init__(self) -> None:
-        _check("threshold", self.threshold)
 
     def __call__(self, trace: Trace) -> Stop | None:
         """Compare the last step."""
@@ -156,11 +157,12 @@ class RelativeChange(Rule):
     An iteration that took no step (a trust region's rejected trial) does not stop the run.
     """
 
+    _bounds = ("threshold",)
     threshold: float
     window: int = 1
 
     def __post_init__(self) -> None:
-        _check("threshold", self.threshold)
+        super().__post_init__()
         if self.window < 1:
             raise ValueError(f"window must be at least 1 iteration, not {self.window!r}")
 
@@ -183,10 +185,8 @@ class RelativeChange(Rule):
 class Iterations(Rule):
     """Not converged: `limit` iterations are done."""
 
+    _bounds = ("limit",)
     limit: int
-
-    def __post_init__(self) -> None:
-        _check("limit", self.limit)
 
     def __call__(self, trace: Trace) -> Stop | None:
         """Compare the last iteration's number."""
@@ -198,10 +198,8 @@ class Iterations(Rule):
 class Seconds(Rule):
     """Not converged: the run has taken `limit` seconds, those before a resume included."""
 
+    _bounds = ("limit",)
     limit: float
-
-    def __post_init__(self) -> None:
-        _check("limit", self.limit)
 
     def __call__(self, trace: Trace) -> Stop | None:
         """Compare the time of the last iteration."""
