@@ -62,8 +62,7 @@ class ConjugateGradient:
     >>> import rankfold as rf
     >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
     >>> cost = rf.Completion.from_triples(data)
-    >>> problem = rf.Problem(cost, rf.FullRank(cost.shape, rank=2, metric="preconditioned"))
-    >>> rf.minimize(problem, rf.ConjugateGradient(), tolerance=1e-20).converged
+    >>> rf.minimize(rf.Problem.of(cost, rank=2), rf.ConjugateGradient(), tolerance=1e-20).converged
     True
     """
 

@@ -57,12 +57,9 @@ class RankContinuation:
     >>> import rankfold as rf
     >>> data = rf.data.random_completion((200, 200), rank=3, oversampling=6, seed=0, condition=1e4)
     >>> cost = rf.Completion.from_triples(data)
-    >>> problem = rf.Problem(cost, rf.FullRank(cost.shape, rank=3, metric="preconditioned"))
-    >>> result = rf.minimize(problem, rf.RankContinuation(), tolerance=1e-20)
-    >>> result.converged
-    True
-    >>> [row.note for row in result.trace if row.note]
-    ['rank 1', 'rank 2', 'rank 3']
+    >>> result = rf.minimize(rf.Problem.of(cost, rank=3), rf.RankContinuation(), tolerance=1e-20)
+    >>> result.converged, [row.note for row in result.trace if row.note]
+    (True, ['rank 1', 'rank 2', 'rank 3'])
     """
 
     state_types: ClassVar[tuple[type, ...]] = (ContinuationState,)

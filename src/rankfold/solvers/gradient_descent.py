@@ -39,8 +39,7 @@ class GradientDescent:
     >>> import rankfold as rf
     >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
     >>> cost = rf.Completion.from_triples(data)
-    >>> result = rf.minimize(rf.Problem(cost, rf.Polar(cost.shape, rank=2)), rf.GradientDescent())
-    >>> result.converged
+    >>> rf.minimize(rf.Problem(cost, rf.Polar(cost.shape, rank=2)), rf.GradientDescent()).converged
     True
     """
 

@@ -180,13 +180,7 @@ def first_step(here: Here, direction: Tangent, slope: float) -> float:
 
 
 def minimiser(coefficients: NDArray[np.float64]) -> float:
-    """Return the positive t at which the polynomial (constant first) is least; 0 if it decreases nowhere.
-
-    Examples
-    --------
-    >>> minimiser(np.array([1.0, -2.0, 1.0]))  # (1 - t)²
-    1.0
-    """
+    """Return the positive t at which the polynomial (constant first) is least; 0 if it decreases nowhere."""
     slopes = np.polynomial.polynomial.polyder(coefficients)
     largest = float(np.max(np.abs(slopes), initial=0.0))
     if largest == 0.0 or not np.isfinite(largest):
