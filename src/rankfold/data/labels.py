@@ -49,10 +49,7 @@ class LabelIndex:
         return self.labels is None or self.labels.dtype.kind in "iu"
 
     def find(self, names: NDArray[Any], where: str = "names[{}]") -> Positions:
-        """Return the position of each name, -1 for one that is not there; `where` names one in errors.
-
-        Names are of the type of the labels. `find_text` and `find_arrow` translate other ones.
-        """
+        """Return the position of each name, -1 for one that is not there; `where` names one in errors."""
         self._check_type(names)
         if self.labels is None:
             return np.where(check_positions(names, where) < self.size, names, UNKNOWN)
@@ -67,10 +64,7 @@ class LabelIndex:
         return found
 
     def find_text(self, text: str) -> int:
-        """Return the position of what `text` stands for, -1 for what is not there.
-
-        Text stands for an integer label if it is written as Python writes integers.
-        """
+        """Return the position of `text`, -1 if not there; an integer is written as Python writes integers."""
         if self.integers and not re.fullmatch(CANONICAL_INTEGER, text):
             return UNKNOWN
         wanted = int(text) if self.integers else text

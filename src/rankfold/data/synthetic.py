@@ -17,13 +17,7 @@ CHUNK = 1 << 16  # entries gathered at a time: both gathered factors stay in cac
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CompletionInstance(Triples):
-    """Observed entries of a known low-rank matrix W* = L Rᵀ.
-
-    Attributes
-    ----------
-    L, R : arrays (d1, r) and (d2, r)
-        The truth, without noise. The other attributes are those of `Triples`.
-    """
+    """Observed entries, as `Triples`, of a known low-rank matrix W* = L Rᵀ: L and R are without noise."""
 
     L: Factor
     R: Factor

@@ -21,6 +21,7 @@ Columns = Sequence[str | int]  # of row, column and, but for pairs, value: names
 ROLES = ("row", "column", "value")
 NUMBERS = {2: "two", 3: "three"}
 MERGE = 1 << 18  # labels kept apart per batch before they are merged
+BATCH = 1 << 18  # rows decoded, or written, at a time
 
 
 class BadEntryError(ValueError):

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from rankfold.data.io.columns import Columns, Gather, IndexColumn, LabelColumn, ValueColumn
+from rankfold.data.io.columns import BATCH, Columns, Gather, IndexColumn, LabelColumn, ValueColumn
 from rankfold.data.io.matrices import read_market, read_npz, write_market, write_npz
 from rankfold.data.io.parquet import read_parquet, write_parquet
 from rankfold.data.io.streams import name_of, reading, writing
@@ -23,7 +23,6 @@ FORMATS = dict.fromkeys((".csv", ".dat", ".data", ".txt"), "csv") | {
     ".mtx": "mtx",
     ".npz": "npz",
 }
-BATCH = 1 << 18  # rows written at a time
 
 
 def read_triples(
@@ -40,7 +39,8 @@ def read_triples(
 
     Row and column labels, integers or strings, are numbered from 0 in sorted order, so that the result does
     not depend on the order of the lines. Labels of a text file are integers if all of them are (007 is not:
-    its zeros would be lost). Repeated pairs are kept.
+    its zeros would be lost). Repeated pairs are kept. Where the file cannot be read as triples, the message
+    of the ValueError names the file, the line and the remedy.
 
     Parameters
     ----------
@@ -61,11 +61,6 @@ def read_triples(
         Whether rows and columns are positions counted from 0 instead of labels.
     shape : (int, int), optional
         Shape of the matrix, with ``indices=True``; by default just large enough.
-
-    Raises
-    ------
-    ValueError
-        If the file cannot be read as triples: the message names the file, the line and the remedy.
 
     Examples
     --------

@@ -10,14 +10,13 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import load_npz
 
-from rankfold.data.io.columns import IndexColumn, ValueColumn
+from rankfold.data.io.columns import BATCH, IndexColumn, ValueColumn
 from rankfold.data.io.streams import seekable
 from rankfold.data.io.text import Layout, read_lines, write_lines
 from rankfold.data.triples import Triples, index_dtype
 
 KEYS = ("rows", "cols", "values", "shape")
 LABELS = ("row_labels", "col_labels")
-BATCH = 1 << 18  # entries written at a time
 MARKET_KINDS = list(itertools.product(("real", "integer"), ("general", "symmetric")))
 MARKET_LAYOUT = Layout(" ", names=("row", "column", "value"), places=(0, 1, 2))
 

@@ -14,9 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rankfold.data.io.columns import Columns, LabelColumn
+from rankfold.data.io.columns import BATCH, Columns, LabelColumn
 from rankfold.data.io.files import format_of
-from rankfold.data.io.parquet import BATCH as PARQUET_BATCH
 from rankfold.data.io.parquet import open_columns
 from rankfold.data.io.streams import name_of, reading
 from rankfold.data.io.text import Layout, blocks, explain, may_hide_text, parse, reads_as, sniff
@@ -149,7 +148,7 @@ def _line_of(block: bytes, layout: Layout, number: int) -> int:
 def _from_parquet(stream: BinaryIO, file: str, columns: Columns, sides: Sides) -> Iterator[PairBatch]:
     table, chosen = open_columns(stream, file, columns, (LabelColumn(text=False), LabelColumn(text=False)))
     count = 0
-    for batch in table.iter_batches(PARQUET_BATCH, columns=chosen):
+    for batch in table.iter_batches(BATCH, columns=chosen):
         names = []
         for name in chosen:
             column = batch.column(name)
