@@ -69,8 +69,7 @@ class LMaFit:
     --------
     >>> import rankfold as rf
     >>> from rankfold.baselines import LMaFit
-    >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
-    >>> cost = rf.Completion.from_triples(data)
+    >>> cost = rf.Completion.from_triples(rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0))
     >>> rf.minimize(rf.Problem(cost, rf.FullRank(cost.shape, rank=2)), LMaFit()).converged
     True
     """

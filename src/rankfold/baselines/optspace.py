@@ -48,8 +48,7 @@ class OptSpace:
     --------
     >>> import rankfold as rf
     >>> from rankfold.baselines import OptSpace, spectral_start
-    >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
-    >>> cost = rf.Completion.from_triples(data)
+    >>> cost = rf.Completion.from_triples(rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0))
     >>> problem = rf.Problem(cost, rf.Polar(cost.shape, rank=2))
     >>> rf.minimize(problem, OptSpace(), x0=spectral_start(problem)).converged
     True

@@ -184,8 +184,7 @@ class RTRMC:
     --------
     >>> import rankfold as rf
     >>> from rankfold.baselines import RTRMC
-    >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
-    >>> cost = rf.Completion.from_triples(data)
+    >>> cost = rf.Completion.from_triples(rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0))
     >>> problem = rf.Problem(cost, rf.SubspaceProjection(cost.shape, rank=2))
     >>> rf.minimize(problem, RTRMC()).converged
     True

@@ -81,8 +81,7 @@ class SVP:
     --------
     >>> import rankfold as rf
     >>> from rankfold.baselines import SVP
-    >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
-    >>> cost = rf.Completion.from_triples(data)
+    >>> cost = rf.Completion.from_triples(rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0))
     >>> rf.minimize(rf.Problem(cost, rf.Embedded(cost.shape, rank=2)), SVP()).converged
     True
     """

@@ -39,8 +39,6 @@ def minimize(
 
     Parameters
     ----------
-    problem
-        A cost on a geometry.
     solver
         A method, such as `rankfold.TrustRegion()`, or the name of one, with its defaults: `"auto"` is
         `rankfold.Auto`, conjugate gradients and more where they get nowhere; `"cg"` is

@@ -62,13 +62,10 @@ class Result:
 
     Attributes
     ----------
-    x
-        The final point if the run converged, otherwise the point of the lowest value: a point of `geometry`.
-        `factors` are its L and R, with W = L Rᵀ.
+    x, value, gradient_norm
+        The final point if the run converged, otherwise the point of the lowest value, with the cost there.
     geometry
         The problem's; of another rank where the method changed it, as a continuation that ended early does.
-    value, gradient_norm
-        The cost and the norm of its gradient at `x`.
     stop
         How the run ended: `stop.reason` in words, `stop.kind` for programs.
     trace

@@ -70,11 +70,6 @@ class Rule(ABC):
         return AllOf((self, other)) if isinstance(other, Rule) else NotImplemented
 
 
-def _joined(stops: list[Stop]) -> Stop:
-    leading = next((stop for stop in stops if stop.converged), stops[0])
-    return Stop(" and ".join(stop.reason for stop in stops), leading.kind)
-
-
 @dataclass(frozen=True)
 class AnyOf(Rule):
     """Stops when at least one of `rules` does; converged if one of those that stopped is."""
@@ -84,7 +79,10 @@ class AnyOf(Rule):
     def __call__(self, trace: Trace) -> Stop | None:
         """Join the reasons of the rules that stop."""
         stops = [stop for rule in self.rules if (stop := rule(trace))]
-        return _joined(stops) if stops else None
+        if not stops:
+            return None
+        leading = next((stop for stop in stops if stop.converged), stops[0])
+        return Stop(" and ".join(stop.reason for stop in stops), leading.kind)
 
 
 @dataclass(frozen=True)
@@ -95,8 +93,7 @@ class AllOf(Rule):
 
     def __call__(self, trace: Trace) -> Stop | None:
         """Join the reasons, once there is one of every rule."""
-        stops = [stop for rule in self.rules if (stop := rule(trace))]
-        return _joined(stops) if len(stops) == len(self.rules) else None
+        return AnyOf(self.rules)(trace) if all(rule(trace) for rule in self.rules) else None
 
 
 @dataclass(frozen=True)

@@ -125,10 +125,10 @@ def choose_rank(
 ) -> RankPath:
     """Choose the rank for a completion problem by its error on entries held out.
 
+    Ctrl-C raises KeyboardInterrupt, as there is no choice before the path has ended.
+
     Parameters
     ----------
-    cost
-        The entries and their loss.
     max_rank
         The largest rank to try; by default, as many as the entries could determine. The path ends earlier
         once the error no longer falls.
@@ -136,11 +136,6 @@ def choose_rank(
         The part of the entries to hold out, and the seed by which they are chosen.
     verbose
         0: silent; 1: a live line, on a terminal; 2: a line per rank.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        On Ctrl-C, as there is no choice before the path has ended.
 
     Examples
     --------

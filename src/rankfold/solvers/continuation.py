@@ -91,8 +91,7 @@ class RankContinuation:
         if state.ripe:
             return self._changed(problem, state)
         inner = self.solver.step(problem.with_rank(state.rank), state.inner)
-        gain = state.value - inner.value
-        slow = inner.report.step != 0 and gain < self.slow * state.value
+        slow = inner.report.step != 0 and state.value - inner.value < self.slow * state.value
         ripe = bool(inner.stalled) or (slow and state.rank < state.limit)
         return replace(state, inner=inner, slow=slow, ripe=ripe, report=inner.report)
 
@@ -103,11 +102,9 @@ class RankContinuation:
             # What rounding has swallowed is not in the data: more ranks would only be swallowed again.
             rank = state.rank - lost
             return self._at(problem, truncated(present, state.x, rank), rank, limit=rank)
-        if state.rank < state.limit:
-            x = grown(present, state.x, min(self.grow, state.limit - state.rank))
-            if x is not None:
-                rank = min(state.rank + self.grow, state.limit)
-                return self._at(problem, x, rank, state.limit)
+        more = min(self.grow, state.limit - state.rank)
+        if more and (x := grown(present, state.x, more)) is not None:
+            return self._at(problem, x, state.rank + more, state.limit)
         # Either the solver has stalled at the last rank, or no further direction lowers the value.
         why = state.inner.stalled or f"rank {state.rank} leaves nothing to explain"
         stationary = not state.inner.stalled or bool(getattr(state.inner, "stationary", False))

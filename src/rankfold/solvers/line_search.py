@@ -60,7 +60,6 @@ def armijo(here: Here, direction: Tangent, slope: float, t: float, decrease: flo
     None if no step gets there: what is left to gain is then within rounding. Steps that promise less than
     rounding are not tried.
     """
-    value = np.inf
     for trial in range(_MAX_TRIALS):
         there = moved(here, direction, t)
         value = there.problem.value(there.x)

@@ -121,9 +121,9 @@ class ReweightedContinuation:
         present = replace(problem.with_rank(state.rank), cost=ridged)
         inner = self.solver.step(present, state.inner)
         slow = inner.report.step != 0 and state.inner.value - inner.value < self.slow * inner.value
-        ripe = slow or bool(inner.stalled) or state.taken + 1 >= _STAGE
-        misfit = max(inner.value - ridged.ridge(*present.geometry.factors(inner.x)), 0.0)
         taken = state.taken + 1
+        ripe = slow or bool(inner.stalled) or taken >= _STAGE
+        misfit = max(inner.value - ridged.ridge(*present.geometry.factors(inner.x)), 0.0)
         return replace(state, inner=inner, misfit=misfit, taken=taken, ripe=ripe, report=inner.report)
 
     def _next(self, problem: Problem, state: ReweightedState) -> ReweightedState:
