@@ -20,15 +20,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     A symbolic link is followed and stays a link, the permissions of an old file are kept, and devices and
     pipes, which cannot be replaced, are written to. Drafts that killed processes left behind are removed.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with replacing(f"{folder}/a.txt") as file:
-    ...         _ = file.write(b"whole")
-    ...     Path(f"{folder}/a.txt").read_bytes()
-    b'whole'
     """
     target = Path(os.path.realpath(path))
     try:
@@ -84,10 +75,8 @@ def _remove_leftovers(target: Path) -> None:
 def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True  # of another user
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)  # it may be of another user
     return True
 
 

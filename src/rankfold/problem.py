@@ -30,9 +30,9 @@ class Problem:
 
     Examples
     --------
-    >>> import numpy as np, rankfold as rf
+    >>> import rankfold as rf
     >>> cost = rf.Completion([0, 0, 1, 2], [0, 1, 1, 0], [1.0, 2.0, 4.0, 3.0], shape=(3, 2))
-    >>> problem = rf.Problem(cost, rf.FullRank(cost.shape, rank=1))
+    >>> problem = rf.Problem.of(cost, rank=1)
     >>> here = problem.at(problem.geometry.random_point(seed=0))
     >>> here.value > 0 and here.gradient_norm > 0
     True
@@ -54,14 +54,6 @@ class Problem:
         """Minimise `cost` over matrices of rank `rank`, on the geometry that measures best for most costs.
 
         That is `FullRank` with the preconditioned metric; the docs show the measurements ("How to choose").
-
-        Examples
-        --------
-        >>> import rankfold as rf
-        >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
-        >>> cost = rf.Completion.from_triples(data)
-        >>> rf.minimize(rf.Problem.of(cost, rank=2)).converged
-        True
         """
         return cls(cost, FullRank((cost.shape[0], cost.shape[1]), rank, metric="preconditioned"))
 
@@ -71,9 +63,7 @@ class Problem:
 
     def with_rank(self, rank: int) -> Problem:
         """Return the same problem over matrices of another rank; both count into the same `counts`."""
-        if rank == self.geometry.rank:
-            return self
-        return replace(self, geometry=self.geometry.with_rank(rank))
+        return self if rank == self.geometry.rank else replace(self, geometry=self.geometry.with_rank(rank))
 
     def with_rank_of(self, x: Point) -> Problem:
         """Return the same problem over matrices of the rank of `x`, which a method may have changed."""

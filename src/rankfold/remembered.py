@@ -14,18 +14,6 @@ class remembered(Generic[T]):  # noqa: N801 - written as a decorator, like prope
     No lock is held meanwhile. That of `functools.cached_property` is, before Python 3.12, one for all objects
     of a class: threads that fit would wait for each other, and a process forked from one of them for ever.
     Threads that ask one object at the same time may each compute the value; all of them get the same one.
-
-    Examples
-    --------
-    >>> class Answer:
-    ...     @remembered
-    ...     def value(self):
-    ...         print("thinking")
-    ...         return 42
-    >>> answer = Answer()
-    >>> answer.value, answer.value
-    thinking
-    (42, 42)
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:

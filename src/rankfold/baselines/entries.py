@@ -40,15 +40,6 @@ def run_lines(kernel: Any, side: SortedEntries, width: int, *arguments: Any) -> 
 
 
 def residual(observed: Observed, L: Floats, R: Floats) -> SparseMatrix:
-    """Return P_Ω(L Rᵀ − W*).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from rankfold.entries.observed import Observed
-    >>> observed = Observed.from_triples([0, 1], [0, 1], [1.0, 5.0], (2, 2))
-    >>> residual(observed, np.ones((2, 1)), np.ones((2, 1))).values[0].tolist()
-    [0.0, -4.0]
-    """
+    """Return P_Ω(L Rᵀ − W*)."""
     L, R = np.asarray(L, np.float64), np.asarray(R, np.float64)
     return observed.slopes(L, R, _SQUARE, 0.5)  # the slope of the square is twice the residual

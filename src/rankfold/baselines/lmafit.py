@@ -69,8 +69,7 @@ class LMaFit:
     --------
     >>> import rankfold as rf
     >>> from rankfold.baselines import LMaFit
-    >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
-    >>> cost = rf.Completion.from_triples(data)
+    >>> cost = rf.Completion.from_triples(rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0))
     >>> rf.minimize(rf.Problem(cost, rf.FullRank(cost.shape, rank=2)), LMaFit()).converged
     True
     """
@@ -106,18 +105,16 @@ class LMaFit:
         tried = replace(state, x=x, value=value, sparse=sparse, since_rank=state.since_rank + 1)
         ratio = np.sqrt(value / state.value) if state.value else inf
         if isnan(ratio):
-            return replace(
-                state, stalled="the least-squares update is not finite", report=StepReport(step=0.0)
-            )
+            stuck = "the least-squares update is not finite"
+            return replace(state, stalled=stuck, report=StepReport(step=0.0))
         adapted = self._rank_adapted(observed, tried, drops, abs(1 - ratio))
         if adapted is not None:
             return adapted
         if ratio >= 1:
             increment = max(0.1 * state.excess, 0.1 * state.increment)
             stuck = "" if state.excess else "a step with ω = 1 does not lower the residual: rounding is left"
-            report = StepReport(step=0.0, note="undone")
             state = replace(state, excess=0.0, increment=increment, since_rank=tried.since_rank)
-            return replace(state, report=report, stalled=stuck)
+            return replace(state, report=StepReport(step=0.0, note="undone"), stalled=stuck)
         increment, excess = state.increment, state.excess
         if ratio > _SLOW:
             increment = max(increment, 0.25 * excess)

@@ -1,6 +1,15 @@
 """Published methods that are a geometry of ours and a solver of ours: the pair, under the method's name.
 
 Each function returns (geometry, solver), for `rf.minimize(rf.Problem(cost, geometry), solver)`.
+
+Examples
+--------
+>>> for named in (mmmf, lrgeom, diagonal_polar, euclidean_subspace):
+...     print(named((6, 5), 2).geometry)
+FullRank((6, 5), rank=2, metric='euclidean')
+Embedded((6, 5), rank=2)
+Polar((6, 5), rank=2, middle='diagonal')
+SubspaceProjection((6, 5), rank=2, metric='euclidean')
 """
 
 from __future__ import annotations
@@ -23,14 +32,8 @@ def mmmf(shape: tuple[int, int], rank: int) -> Pair:
 
     J. Rennie, N. Srebro, "Fast maximum margin matrix factorization for collaborative prediction", ICML 2005;
     here with the paper's step rule, and the square loss of the cost in place of the hinge.
-
-    Examples
-    --------
-    >>> mmmf((6, 5), 2).geometry
-    FullRank((6, 5), rank=2, metric='euclidean')
     """
-    geometry = FullRank(shape, rank, metric="euclidean")
-    return Pair(geometry, GradientDescent())
+    return Pair(FullRank(shape, rank, metric="euclidean"), GradientDescent())
 
 
 def lrgeom(shape: tuple[int, int], rank: int, solver: str = "cg") -> Pair:
@@ -40,11 +43,6 @@ def lrgeom(shape: tuple[int, int], rank: int, solver: str = "cg") -> Pair:
     (2013) 1214-1236. Steps of descent and conjugate gradients (Polak-Ribière, cut at 0) start from the
     minimiser of the linearised search, W + tξ. The trust region's first radius is Manopt's for this manifold:
     an eighth of its dimension.
-
-    Examples
-    --------
-    >>> lrgeom((6, 5), 2).geometry
-    Embedded((6, 5), rank=2)
     """
     geometry = Embedded(shape, rank)
     solvers: dict[str, Any] = {
@@ -58,13 +56,7 @@ def lrgeom(shape: tuple[int, int], rank: int, solver: str = "cg") -> Pair:
 
 
 def diagonal_polar(shape: tuple[int, int], rank: int) -> Pair:
-    """Gradient descent on U B Vᵀ with B diagonal, the search space of the SVD (section 6.3).
-
-    Examples
-    --------
-    >>> diagonal_polar((6, 5), 2).geometry
-    Polar((6, 5), rank=2, middle='diagonal')
-    """
+    """Gradient descent on U B Vᵀ with B diagonal, the search space of the SVD (section 6.3)."""
     return Pair(Polar(shape, rank, middle="diagonal"), GradientDescent())
 
 
@@ -73,10 +65,5 @@ def euclidean_subspace(shape: tuple[int, int], rank: int) -> Pair:
 
     L. Simonsson, L. Eldén, "Grassmann algorithms for low rank approximation of matrices with missing values",
     BIT 50 (2010) 173-191.
-
-    Examples
-    --------
-    >>> euclidean_subspace((6, 5), 2).geometry
-    SubspaceProjection((6, 5), rank=2, metric='euclidean')
     """
     return Pair(SubspaceProjection(shape, rank, metric="euclidean"), GradientDescent())

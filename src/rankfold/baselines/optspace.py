@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankfold import kernels
 from rankfold.baselines.entries import Floats, observed_entries, require_geometry, run_lines
@@ -23,6 +22,7 @@ from rankfold.geometry.polar import Polar, PolarFactors
 from rankfold.linalg import gram, polar
 from rankfold.problem import Problem
 from rankfold.solvers.base import Located, StepReport
+from rankfold.solvers.line_search import NO_STEP
 
 # The constants of the published code.
 _FIRST_STEP = 0.1
@@ -48,8 +48,7 @@ class OptSpace:
     --------
     >>> import rankfold as rf
     >>> from rankfold.baselines import OptSpace, spectral_start
-    >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
-    >>> cost = rf.Completion.from_triples(data)
+    >>> cost = rf.Completion.from_triples(rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0))
     >>> problem = rf.Problem(cost, rf.Polar(cost.shape, rank=2))
     >>> rf.minimize(problem, OptSpace(), x0=spectral_start(problem)).converged
     True
@@ -82,8 +81,7 @@ class OptSpace:
                 there = problem.at(_best_middle(observed, U_t, V_t))
                 return OptSpaceState(here=there, report=StepReport(step=t, backtracks=trial))
             t /= 2
-        reason = "no step along the negative gradient lowers the value by more than rounding"
-        return replace(state, report=StepReport(step=0.0), stalled=reason, stationary=True)
+        return replace(state, report=StepReport(step=0.0), stalled=NO_STEP, stationary=True)
 
 
 def spectral_start(problem: Problem, seed: int = 0) -> Point:
@@ -91,14 +89,6 @@ def spectral_start(problem: Problem, seed: int = 0) -> Point:
 
     Rows and columns with more than twice the mean number of entries are left out: their singular values
     would tell of their numbers, not of W*.
-
-    Examples
-    --------
-    >>> import rankfold as rf
-    >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
-    >>> cost = rf.Completion.from_triples(data)
-    >>> spectral_start(rf.Problem(cost, rf.Polar(cost.shape, rank=2))).B.shape
-    (2, 2)
     """
     observed = observed_entries("OptSpace", problem)
     rows, columns = observed.by_row, observed.by_column
@@ -110,12 +100,8 @@ def spectral_start(problem: Problem, seed: int = 0) -> Point:
 
 def _trimmed(side: SortedEntries, other: SortedEntries) -> Floats:
     """Return the values of `side`, those in crowded lines of either side set to zero."""
-    keep = ~(_crowded(side)[side.keys] | _crowded(other)[side.indices])
-    return np.where(keep, side.data[:, 0], 0.0)
-
-
-def _crowded(side: SortedEntries) -> NDArray[np.bool_]:
-    return np.asarray(side.counts > _CROWDED * side.counts.mean())
+    crowded, across = (np.asarray(s.counts > _CROWDED * s.counts.mean()) for s in (side, other))
+    return np.where(crowded[side.keys] | across[side.indices], 0.0, side.data[:, 0])
 
 
 def _best_middle(observed: Observed, U: Floats, V: Floats) -> PolarFactors:

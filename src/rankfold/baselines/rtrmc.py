@@ -7,7 +7,7 @@ Applications 475 (2015) 200-239.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import pi, sqrt
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -18,7 +18,7 @@ from rankfold.baselines.entries import Floats, observed_entries, require_geometr
 from rankfold.entries.observed import Observed
 from rankfold.geometry.subspace import SubspaceFactors, SubspaceProjection
 from rankfold.linalg import gram, polar
-from rankfold.problem import Counts, Here, Problem
+from rankfold.problem import Counts, Problem
 from rankfold.solvers.base import StepReport
 from rankfold.solvers.truncated_cg import Proposal
 from rankfold.solvers.trust_region import TrustRegion, TrustRegionState
@@ -32,23 +32,19 @@ class Subspace(NamedTuple):
     U: Floats
 
 
-class Grassmann:
+class _Grassmann:
     """Subspaces by orthonormal bases U; horizontal vectors H have UᵀH = 0, and the Euclidean metric."""
 
     def zero(self, x: Subspace) -> Subspace:
-        """Return the zero vector."""
         return Subspace(np.zeros_like(x.U))
 
     def inner(self, x: Subspace, xi: Subspace, eta: Subspace) -> float:
-        """Return ⟨ξ, η⟩."""
         return float(np.sum(xi.U * eta.U))
 
     def norm(self, x: Subspace, xi: Subspace) -> float:
-        """Return the length of ξ."""
         return sqrt(self.inner(x, xi, xi))
 
     def retract(self, x: Subspace, xi: Subspace) -> Subspace:
-        """Return the orthonormal factor of U + ξ."""
         return Subspace(polar(x.U + xi.U))
 
 
@@ -76,11 +72,16 @@ class Reduced:
     shift: float  # λ²
     exact_hessian: bool
     counts: Counts
-    geometry: Grassmann = field(default_factory=Grassmann)
+    geometry: _Grassmann = field(default_factory=_Grassmann)
 
     def at(self, x: Subspace) -> Seen:
         """Eliminate Y, and differentiate."""
-        return Seen(self, self.eliminate(np.ascontiguousarray(x.U)))
+        return self.seen(self.eliminate(np.ascontiguousarray(x.U)))
+
+    def seen(self, known: Eliminated) -> Seen:
+        """Return what is known at a point in the words of solvers."""
+        x, gradient, noise = Subspace(known.U), Subspace(known.gradient), _ROUNDING * abs(known.value)
+        return Seen(self, known, x, known.value, gradient, self.geometry.norm(x, gradient), noise)
 
     def eliminate(self, U: Floats) -> Eliminated:
         """Solve the least-squares problem of each column, then evaluate along the rows."""
@@ -115,8 +116,7 @@ class Reduced:
         dG = np.empty_like(U)
         run_lines(kernel, observed.by_row, 4 * r, U, Y, H, -dY, self.shift, dG)
         # (I − UUᵀ) D(gradient) of the extension whose gradient lacks λ² U YᵀY, minus H Uᵀ(gradient).
-        hessian: Floats = (_normal(U, dG) + self.shift * (H @ gram(Y, Y))) / observed.size
-        return hessian
+        return np.asarray((_normal(U, dG) + self.shift * (H @ gram(Y, Y))) / observed.size)
 
 
 @dataclass(frozen=True)
@@ -125,31 +125,11 @@ class Seen:
 
     problem: Reduced
     known: Eliminated
-
-    @property
-    def x(self) -> Subspace:
-        """The subspace."""
-        return Subspace(self.known.U)
-
-    @property
-    def value(self) -> float:
-        """The reduced cost."""
-        return self.known.value
-
-    @property
-    def gradient(self) -> Subspace:
-        """Its gradient."""
-        return Subspace(self.known.gradient)
-
-    @property
-    def gradient_norm(self) -> float:
-        """The norm of the gradient."""
-        return self.problem.geometry.norm(self.x, self.gradient)
-
-    @property
-    def noise(self) -> float:
-        """How far rounding alone may change the value."""
-        return _ROUNDING * abs(self.value)
+    x: Subspace
+    value: float
+    gradient: Subspace
+    gradient_norm: float
+    noise: float
 
     def hessian(self, xi: Subspace) -> Subspace:
         """The Hessian along ξ; the identity for RTRMC-1."""
@@ -204,8 +184,7 @@ class RTRMC:
     --------
     >>> import rankfold as rf
     >>> from rankfold.baselines import RTRMC
-    >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
-    >>> cost = rf.Completion.from_triples(data)
+    >>> cost = rf.Completion.from_triples(rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0))
     >>> problem = rf.Problem(cost, rf.SubspaceProjection(cost.shape, rank=2))
     >>> rf.minimize(problem, RTRMC()).converged
     True
@@ -238,26 +217,15 @@ class RTRMC:
     def step(self, problem: Problem, state: RTRMCState) -> RTRMCState:
         """One step of `rankfold.TrustRegion` on the reduced problem."""
         reduced = self.reduced(problem)
+        here: Any = reduced.seen(state.at)
         before = TrustRegionState(
-            here=cast(Here, Seen(reduced, state.at)),
-            radius=state.radius,
-            max_radius=state.max_radius,
-            pending=state.pending,
+            here=here, radius=state.radius, max_radius=state.max_radius, pending=state.pending
         )
-        after = TrustRegion(max_inner=self.max_inner).step(cast(Problem, reduced), before)
-        seen: Any = after.here
-        return RTRMCState(
-            at=seen.known,
-            radius=after.radius,
-            max_radius=after.max_radius,
-            pending=after.pending,
-            report=after.report,
-            stalled=after.stalled,
-            stationary=after.stationary,
-        )
+        after: Any = TrustRegion(max_inner=self.max_inner).step(cast(Problem, reduced), before)
+        taken = ("radius", "pending", "report", "stalled", "stationary")
+        return replace(state, at=after.here.known, **{name: getattr(after, name) for name in taken})
 
 
 def _normal(U: Floats, Z: Floats) -> Floats:
     """Return the part of Z that is normal to U."""
-    part: Floats = Z - U @ gram(U, Z)
-    return part
+    return np.asarray(Z - U @ gram(U, Z))

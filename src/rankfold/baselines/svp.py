@@ -26,7 +26,7 @@ _ACCURACY = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
-class LowRankPlusSparse:
+class _LowRankPlusSparse:
     """The matrix U diag(s) Vᵀ − t P_Ω(W − W*), low rank plus sparse, known by its products."""
 
     x: SVDFactors
@@ -35,25 +35,19 @@ class LowRankPlusSparse:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
         return self.sparse.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of its entries."""
         return self.sparse.dtype
 
     def __matmul__(self, X: Floats) -> Floats:
-        """A X."""
         U, s, V = self.x
-        product: Floats = (U * s) @ (V.T @ X) - self.t * (self.sparse @ X)
-        return product
+        return np.asarray((U * s) @ (V.T @ X) - self.t * (self.sparse @ X))
 
     def transposed_times(self, X: Floats) -> Floats:
-        """Aᵀ X."""
         U, s, V = self.x
-        product: Floats = (V * s) @ (U.T @ X) - self.t * self.sparse.transposed_times(X)
-        return product
+        return np.asarray((V * s) @ (U.T @ X) - self.t * self.sparse.transposed_times(X))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +81,7 @@ class SVP:
     --------
     >>> import rankfold as rf
     >>> from rankfold.baselines import SVP
-    >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
-    >>> cost = rf.Completion.from_triples(data)
+    >>> cost = rf.Completion.from_triples(rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0))
     >>> rf.minimize(rf.Problem(cost, rf.Embedded(cost.shape, rank=2)), SVP()).converged
     True
     """
@@ -125,7 +118,7 @@ def _projected(observed: Observed, state: SVPState, t: float, density: float) ->
     # P_Ω of a tangent error E has the norm √density ‖E‖, and t P_Ω(E) projects to about t · density · E.
     length = t * sqrt(density * observed.size * state.value)
     tolerance = max(_ACCURACY * length / float(state.x.s[0]), 1e-15)
-    A = LowRankPlusSparse(state.x, t, SparseMatrix(observed, state.sparse))
+    A = _LowRankPlusSparse(state.x, t, SparseMatrix(observed, state.sparse))
     return SVDFactors(*dominant_svd(A, len(state.x.s), first=state.x.V, tolerance=tolerance))
 
 

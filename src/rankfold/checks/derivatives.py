@@ -42,14 +42,7 @@ class HessianCheck:
 def check_gradient(problem: Problem, x: Point | None = None, seed: int = 0) -> SlopeCheck:
     """Check the Riemannian gradient: f(R(tξ)) − f − t⟨grad, ξ⟩ must vanish like t².
 
-    Parameters
-    ----------
-    problem
-        The cost and the geometry.
-    x
-        The point; a random one if None.
-    seed
-        The seed of the random point and direction.
+    At `x`, which need not be critical, or at a random point if None; ξ is random too.
 
     Examples
     --------
@@ -66,14 +59,7 @@ def check_gradient(problem: Problem, x: Point | None = None, seed: int = 0) -> S
 def check_hessian(problem: Problem, x: Point | None = None, seed: int = 0) -> HessianCheck:
     """Check the Riemannian Hessian: its Taylor error must vanish like t³, and it must be symmetric.
 
-    Parameters
-    ----------
-    problem
-        The cost and the geometry.
-    x
-        The point; a random one if None. It need not be critical.
-    seed
-        The seed of the random point and directions.
+    At `x` and along directions as in `check_gradient`.
 
     Examples
     --------
@@ -100,10 +86,8 @@ def acceleration(geometry: Geometry, x: Point, xi: Tangent, gamma: Tangent, step
     In the chart v ↦ R(v) the Christoffel symbols are derivatives of the metric, g(∂_ξ, ∂_γ) and g(∂_ξ, ∂_ξ):
     ⟨γ, a⟩ = ∂_ξ g(ξ, γ) − ½ ∂_γ g(ξ, ξ). Zero for a retraction of second order, which a geometry may declare.
     """
-    if geometry.second_order:
-        return 0.0
     size = geometry.norm(x, gamma)
-    if size == 0.0:
+    if geometry.second_order or size == 0.0:
         return 0.0
     unit = scale(1.0 / size, gamma)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from rankfold.checks.slopes import STEPS, SlopeCheck, fitted_slope, verdict
 from rankfold.geometry.base import Geometry, Point, Tangent, lincomb, scale
-from rankfold.linalg import Array, norm_of_product
+from rankfold.linalg import norm_of_product
 
 _TOLERANCE = 1e-10
 _OTHER_TOLERANCES = {"Ψ is idempotent": 1e-12, "R(0) stays": 1e-12, "R(tξ) leaves along ξ": 0.1}
@@ -76,7 +76,9 @@ def _projection_errors(geometry: Geometry, x: Point, seed: int) -> dict[str, flo
     horizontal = geometry.to_horizontal(x, tangent)
     vertical = lincomb(1.0, tangent, -1.0, horizontal)
     size = geometry.norm(x, tangent)
-    moved, moves = (norm_of_product(*_velocity(geometry, x, xi)) for xi in (vertical, tangent))
+    L, R = geometry.factors(x)
+    velocities = (geometry.tangent_factors(x, xi) for xi in (vertical, tangent))
+    moved, moves = (norm_of_product([dL, L], [R, dR]) for dL, dR in velocities)
     drawn = geometry.random_tangent(x, seed)
     return {
         "Ψ is idempotent": _gap(geometry, x, geometry.to_tangent(x, tangent), tangent) / size,
@@ -119,11 +121,6 @@ def _relative(geometry: Geometry, x: Point, y: Point) -> float:
     """Return how far the W of y is from that of x."""
     (L, R), (L2, R2) = geometry.factors(x), geometry.factors(y)
     return norm_of_product([L, -1 * L2], [R, R2]) / norm_of_product([L], [R])
-
-
-def _velocity(geometry: Geometry, x: Point, xi: Tangent) -> tuple[list[Array], list[Array]]:
-    (L, R), (dL, dR) = geometry.factors(x), geometry.tangent_factors(x, xi)
-    return [dL, L], [R, dR]
 
 
 def _gap(geometry: Geometry, x: Point, xi: Tangent, eta: Tangent) -> float:

@@ -25,17 +25,10 @@ class UnknownLabelError(KeyError):
 
 
 class LabelIndex:
-    """Finds the rows (or the columns) of a matrix by their labels; without labels, a name is a position.
+    """Finds the `size` rows (or columns: `kind`, for messages) of a matrix by their labels.
 
-    Parameters
-    ----------
-    size
-        The number of rows.
-    labels
-        What each row is called: integers or strings, no two of them equal. None where rows are called by
-        their positions, counted from 0.
-    kind
-        "row" or "column", for messages.
+    `labels` are integers or strings, no two of them equal; None where a row is called by its position,
+    counted from 0.
 
     Examples
     --------
@@ -56,10 +49,7 @@ class LabelIndex:
         return self.labels is None or self.labels.dtype.kind in "iu"
 
     def find(self, names: NDArray[Any], where: str = "names[{}]") -> Positions:
-        """Return the position of each name, -1 for one that is not there; `where` names one in errors.
-
-        Names are of the type of the labels. `find_text` and `find_arrow` translate other ones.
-        """
+        """Return the position of each name, -1 for one that is not there; `where` names one in errors."""
         self._check_type(names)
         if self.labels is None:
             return np.where(check_positions(names, where) < self.size, names, UNKNOWN)
@@ -74,10 +64,7 @@ class LabelIndex:
         return found
 
     def find_text(self, text: str) -> int:
-        """Return the position of what `text` stands for, -1 for what is not there.
-
-        Text stands for an integer label if it is written as Python writes integers.
-        """
+        """Return the position of `text`, -1 if not there; an integer is written as Python writes integers."""
         if self.integers and not re.fullmatch(CANONICAL_INTEGER, text):
             return UNKNOWN
         wanted = int(text) if self.integers else text
@@ -94,14 +81,7 @@ class LabelIndex:
         return found
 
     def find_arrow(self, names: Any) -> NDArray[np.int64]:
-        """Return the position of each of `names`, a pyarrow array, by the rule of `find_text`.
-
-        Examples
-        --------
-        >>> import pyarrow as pa
-        >>> LabelIndex(2, np.array([7, 10])).find_arrow(pa.array(["10", "07", "x"])).tolist()
-        [1, -1, -1]
-        """
+        """Return the position of each of `names`, a pyarrow array, by the rule of `find_text`."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

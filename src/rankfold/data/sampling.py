@@ -65,19 +65,11 @@ def distinct(draw: Draw, count: int, taken: Positions = NONE) -> Positions:
 
 def _first_distinct(batch: Positions, limit: int) -> Positions:
     """Return the first `limit` different positions of the batch, sorted."""
-    ordered = np.sort(batch)
-    ordered = ordered[_starts(ordered)]
+    ordered = np.unique(batch)
     if len(ordered) <= limit:
         return ordered
     _, first = np.unique(batch, return_index=True)
     return np.sort(batch[np.sort(first)[:limit]])
-
-
-def _starts(ordered: Positions) -> NDArray[np.bool_]:
-    """Mark the first of each run of equal positions."""
-    mask = np.ones(len(ordered), dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=mask[1:])
-    return mask
 
 
 def _member(batch: Positions, ordered: Positions) -> NDArray[np.bool_]:
@@ -90,8 +82,6 @@ def _member(batch: Positions, ordered: Positions) -> NDArray[np.bool_]:
 
 
 def _merge(a: Positions, b: Positions) -> Positions:
-    if not len(a):
-        return b
     return np.sort(np.concatenate([a, b]), kind="stable")  # timsort: linear for two sorted runs
 
 

@@ -17,13 +17,7 @@ CHUNK = 1 << 16  # entries gathered at a time: both gathered factors stay in cac
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CompletionInstance(Triples):
-    """Observed entries of a known low-rank matrix W* = L Rᵀ.
-
-    Attributes
-    ----------
-    L, R : arrays (d1, r) and (d2, r)
-        The truth, without noise. The other attributes are those of `Triples`.
-    """
+    """Observed entries, as `Triples`, of a known low-rank matrix W* = L Rᵀ: L and R are without noise."""
 
     L: Factor
     R: Factor
@@ -43,12 +37,6 @@ class CompletionInstance(Triples):
 
         The difference is [L, −L*] [R, R*]ᵀ, whose norm is that of the product of two small triangular
         matrices. Errors down to about 1e-15 are told apart.
-
-        Examples
-        --------
-        >>> instance = random_completion((50, 40), rank=2, oversampling=3, seed=0)
-        >>> float(round(instance.relative_error(1.01 * instance.L, instance.R), 12))
-        0.01
         """
         L, R = np.asarray(L, dtype=np.float64), np.asarray(R, dtype=np.float64)
         if (len(L), len(R)) != self.shape or L.shape[1:] != R.shape[1:]:
@@ -59,14 +47,7 @@ class CompletionInstance(Triples):
         return float(np.linalg.norm(difference) / np.linalg.norm(_core(self.L, self.R)))
 
     def held_out(self, count: int, seed: int | np.random.Generator = 0) -> Triples:
-        """Return `count` other entries of W*, uniform without replacement and free of noise.
-
-        Examples
-        --------
-        >>> instance = random_completion((50, 40), rank=2, oversampling=3, seed=0)
-        >>> len(instance.held_out(100))
-        100
-        """
+        """Return `count` other entries of W*, uniform without replacement and free of noise."""
         d2 = self.shape[1]
         taken = np.unique(self.rows.astype(np.int64) * d2 + self.cols)
         left = self.shape[0] * d2 - len(taken)
@@ -94,11 +75,8 @@ def random_completion(
 
     Parameters
     ----------
-    shape : (int, int)
-    rank : int
     oversampling : float
         How many entries are seen for each of the (d1+d2−r)·r degrees of freedom of W*.
-    seed : int or numpy.random.Generator
     condition : float, optional
         Ratio of the largest to the smallest singular value of W*. Then W* = U diag(s) Vᵀ with random
         orthonormal U, V and log-spaced s, scaled to ‖W*‖_F² = d1·d2·r, its mean with Gaussian factors.
@@ -111,10 +89,6 @@ def random_completion(
         At least so many entries in each row and column (True: as many as the rank), as literature on the
         limits of recovery samples. Their total is kept: a few entries move from other lines.
 
-    Returns
-    -------
-    CompletionInstance
-
     Examples
     --------
     >>> instance = random_completion((300, 200), rank=5, oversampling=3, seed=0, condition=10)
@@ -125,7 +99,9 @@ def random_completion(
     _check_options(rank, condition, noise, popularity)
     least = _least_per_line(shape, rank, count, min_per_line)
     rng = np.random.default_rng(seed)
-    L, R = _gaussian_factors(shape, rank, rng) if condition is None else _spread(shape, rank, condition, rng)
+    L, R = (rng.standard_normal((size, rank)) for size in shape)
+    if condition is not None:
+        L, R = _spread(L, R, condition)
     if popularity is None:
         positions = sampling.uniform(shape, count, rng)
     else:
@@ -159,12 +135,11 @@ def _entry_count(shape: tuple[int, int], rank: int, oversampling: float) -> int:
 def _check_options(rank: int, condition: float | None, noise: float, popularity: float | None) -> None:
     if condition is not None and not (math.isfinite(condition) and condition >= 1):
         raise ValueError(f"condition must be at least 1, got {condition}")
-    if condition is not None and rank == 1 and condition != 1:
+    if rank == 1 and condition not in (None, 1):
         raise ValueError(f"a matrix of rank 1 has condition number 1, got condition = {condition}")
-    if not (math.isfinite(noise) and noise >= 0):
-        raise ValueError(f"noise must not be negative, got {noise}")
-    if popularity is not None and not (math.isfinite(popularity) and popularity >= 0):
-        raise ValueError(f"popularity must not be negative, got {popularity}")
+    for name, number in (("noise", noise), ("popularity", popularity)):
+        if number is not None and not (math.isfinite(number) and number >= 0):
+            raise ValueError(f"{name} must not be negative, got {number}")
 
 
 def _least_per_line(shape: tuple[int, int], rank: int, count: int, min_per_line: bool | int) -> int:
@@ -179,17 +154,11 @@ def _least_per_line(shape: tuple[int, int], rank: int, count: int, min_per_line:
     return least
 
 
-def _gaussian_factors(shape: tuple[int, int], rank: int, rng: np.random.Generator) -> tuple[Factor, Factor]:
-    return rng.standard_normal((shape[0], rank)), rng.standard_normal((shape[1], rank))
-
-
-def _spread(
-    shape: tuple[int, int], rank: int, condition: float, rng: np.random.Generator
-) -> tuple[Factor, Factor]:
-    """Return factors U diag(s) and V of a matrix with log-spaced singular values."""
-    U, V = (np.linalg.qr(factor)[0] for factor in _gaussian_factors(shape, rank, rng))
-    s = np.geomspace(condition, 1.0, rank)
-    s *= math.sqrt(shape[0] * shape[1] * rank) / np.linalg.norm(s)
+def _spread(L: Factor, R: Factor, condition: float) -> tuple[Factor, Factor]:
+    """Return factors U diag(s) and V, bases of those of L and R, with log-spaced s."""
+    U, V = (np.linalg.qr(factor)[0] for factor in (L, R))
+    s = np.geomspace(condition, 1.0, L.shape[1])
+    s *= math.sqrt(len(L) * len(R) * L.shape[1]) / np.linalg.norm(s)
     return U * s, V
 
 

@@ -48,13 +48,10 @@ class Triples:
 
     def __post_init__(self) -> None:
         if not len(self.rows) == len(self.cols) == len(self.values):
-            raise ValueError(
-                f"rows, cols and values must be equally long, "
-                f"got {len(self.rows)}, {len(self.cols)} and {len(self.values)}"
-            )
-        for name, labels, size in zip(
-            ("row_labels", "col_labels"), (self.row_labels, self.col_labels), self.shape, strict=True
-        ):
+            sizes = f"{len(self.rows)}, {len(self.cols)} and {len(self.values)}"
+            raise ValueError(f"rows, cols and values must be equally long, got {sizes}")
+        for name, size in zip(("row_labels", "col_labels"), self.shape, strict=True):
+            labels = getattr(self, name)
             if labels is not None and len(labels) != size:
                 raise ValueError(f"{name} holds {len(labels)} labels for a side of length {size}")
 
@@ -89,14 +86,9 @@ def held_out_mask(
 def split(
     triples: AnyTriples, held_out: float = 0.2, seed: int | np.random.Generator = 0
 ) -> tuple[AnyTriples, AnyTriples]:
-    """Split by entry into (train, held-out part); shape, labels and the order of the entries are kept.
+    """Split by entry into (train, held-out part), the latter with the fraction `held_out` of the entries.
 
-    Parameters
-    ----------
-    triples : Triples or CompletionInstance
-    held_out : float
-        The fraction of the entries that goes into the second part.
-    seed : int or numpy.random.Generator
+    Shape, labels and the order of the entries are kept.
 
     Examples
     --------
@@ -106,8 +98,8 @@ def split(
     (216, 72)
     """
     mask = held_out_mask(len(triples), held_out, seed)
-    return _select(triples, ~mask), _select(triples, mask)
-
-
-def _select(triples: AnyTriples, mask: NDArray[np.bool_]) -> AnyTriples:
-    return replace(triples, rows=triples.rows[mask], cols=triples.cols[mask], values=triples.values[mask])
+    train, rest = (
+        replace(triples, rows=triples.rows[part], cols=triples.cols[part], values=triples.values[part])
+        for part in (~mask, mask)
+    )
+    return train, rest

@@ -26,29 +26,25 @@ class _Guard:
             for library in _libraries():
                 self._before.setdefault(library.filepath, (library, library.num_threads))
                 library.set_num_threads(1)
-            self._count(1)
+            self._mine.holders = getattr(self._mine, "holders", 0) + 1
+            self._now_hold(self._holders + 1)
 
     def leave(self) -> None:
         with self.lock:
-            self._count(-1)
-            if not self._holders:
-                self._restore()
+            self._mine.holders -= 1
+            self._now_hold(self._holders - 1)
 
-    def _count(self, change: int) -> None:
-        self._holders += change
-        self._mine.holders = getattr(self._mine, "holders", 0) + change
-
-    def _restore(self) -> None:
-        for library, threads in self._before.values():
-            library.set_num_threads(threads)
-        self._before = {}
+    def _now_hold(self, holders: int) -> None:
+        self._holders = holders
+        if not holders:
+            for library, threads in self._before.values():
+                library.set_num_threads(threads)
+            self._before = {}
 
     def forget_others(self) -> None:
         """In a child: the other threads are not in this process, and will never leave."""
         self.lock = threading.Lock()
-        self._holders = getattr(self._mine, "holders", 0)
-        if self._before and not self._holders:
-            self._restore()
+        self._now_hold(getattr(self._mine, "holders", 0))
 
 
 def _libraries() -> list[Any]:
@@ -73,12 +69,6 @@ def one_blas_thread() -> Iterator[None]:
     Products here are tall and thin: a second BLAS thread gains nothing on them, and between calls it spins on
     a core that the kernels need (a fit of 32000², rank 5, 2.6 million entries took 1.5 s with two BLAS
     threads, 1.1 s with one).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> with one_blas_thread():
-    ...     product = np.eye(3) @ np.eye(3)
     """
     _guard.enter()
     try:

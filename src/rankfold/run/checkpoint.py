@@ -66,7 +66,8 @@ class Writer:
         every, seconds = self._checkpoint.every, self._checkpoint.seconds
         if self._saved is None:
             # The first time everything may fail: a wrong path is noticed before there is work to lose.
-            self._save(progress)
+            save(self._checkpoint.path, progress, self._method, self._problem)
+            self._saved = progress
         elif (every is not None and progress.iteration - self._saved.iteration >= every) or (
             seconds is not None and progress.seconds - self._saved.seconds >= seconds
         ):
@@ -77,19 +78,15 @@ class Writer:
         if self._saved is None or progress.iteration != self._saved.iteration:
             self._try_to_save(progress)
 
-    def _save(self, progress: Progress) -> None:
-        save(self._checkpoint.path, progress, self._method, self._problem)
-        self._saved = progress
-
     def _try_to_save(self, progress: Progress) -> None:
         try:
-            self._save(progress)
+            save(self._checkpoint.path, progress, self._method, self._problem)
         except OSError as error:
             # A full disk is no reason to lose the run; the previous file is still whole.
             path = os.fspath(self._checkpoint.path)
             message = f"iteration {progress.iteration} was not saved to {path!r}: {error}"
-            self._saved = progress  # not to try again at every iteration
             warnings.warn(message, RuntimeWarning, stacklevel=2)
+        self._saved = progress  # also if it failed: not to try again at every iteration
 
 
 def _identity(method: Any, problem: Problem) -> dict[str, str]:
@@ -126,12 +123,7 @@ def save(path: str | os.PathLike[str], progress: Progress, method: Any, problem:
 def load(path: str | os.PathLike[str], method: Any, problem: Problem) -> Progress:
     """Read a run back from `path`, to go on with the same method on the same problem.
 
-    Raises
-    ------
-    FileNotFoundError
-        There is no such file.
-    CheckpointError
-        The file is damaged, is newer than this library, or belongs to another run.
+    Raises CheckpointError if the file is damaged, is newer than this library, or belongs to another run.
     """
     name = os.fspath(path)
     content = Path(path).read_bytes()
@@ -139,7 +131,11 @@ def load(path: str | os.PathLike[str], method: Any, problem: Problem) -> Progres
         meta, arrays = _decode(content)
     except Exception as error:  # a damaged archive fails in more ways than zipfile and NumPy name
         raise CheckpointError(f"{name!r} is no checkpoint, or damaged: {error}") from error
-    _check_version(name, meta)
+    if meta["format"] > FORMAT:
+        raise CheckpointError(
+            f"{name!r} was written by rankfold {meta['rankfold']}, which is newer than this one "
+            f"({__version__}): upgrade rankfold to resume it"
+        )
     _check_identity(name, meta, method, problem)
     unpacker = Unpacker(declared_classes(method, problem.geometry), arrays, problem)
     try:
@@ -157,14 +153,6 @@ def _decode(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     if not {"format", "rankfold", "identity", "value_at_zero", "run"} <= meta.keys():
         raise ValueError("it lacks what every checkpoint has")
     return meta, arrays
-
-
-def _check_version(name: str, meta: dict[str, Any]) -> None:
-    if meta["format"] > FORMAT:
-        raise CheckpointError(
-            f"{name!r} was written by rankfold {meta['rankfold']}, which is newer than this one "
-            f"({__version__}): upgrade rankfold to resume it"
-        )
 
 
 def _check_identity(name: str, meta: dict[str, Any], method: Any, problem: Problem) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from rankfold.run.trace import TraceRow
@@ -13,38 +13,29 @@ Show = Callable[[TraceRow], None]
 Tell = Callable[[str], None]
 
 
-@contextmanager
-def display(verbose: int, method: str) -> Iterator[Show | None]:
-    """Yield what shows a row, on standard error: 1, a live line on a terminal; 2, a line per iteration.
-
-    A live line in a log file is noise, so 1 shows nothing there; 2 is for logs.
-    """
+def display(verbose: int, method: str) -> AbstractContextManager[Show]:
+    """Give what shows a row, on standard error: 1, a live line on a terminal; 2, a line per iteration."""
     if verbose >= 2:
         print(f"{method}: iteration, value, gradient norm, seconds", file=sys.stderr)
-        yield lambda row: print(_plain(row), file=sys.stderr, flush=True)
-    elif verbose == 1 and sys.stderr.isatty():
-        with _live(method, _sentence) as show:
-            yield show
-    else:
-        yield None
+    return _shown(verbose, method, _sentence, _plain)
+
+
+def progress(verbose: int, work: str) -> AbstractContextManager[Tell]:
+    """Give what tells in words how some work goes, where and when `display` shows a row."""
+    return _shown(verbose, work, str, lambda text: f"{work}: {text}")
 
 
 @contextmanager
-def progress(verbose: int, work: str) -> Iterator[Tell]:
-    """Yield what tells in words how some work goes, where and when `display` shows a row.
-
-    Examples
-    --------
-    >>> with progress(0, "choosing the rank") as tell:
-    ...     tell("rank 1  held-out error 0.3")
-    """
+def _shown(
+    verbose: int, work: str, sentence: Callable[[Any], str], line: Callable[[Any], str]
+) -> Iterator[Callable[[Any], None]]:
     if verbose >= 2:
-        yield lambda text: print(f"{work}: {text}", file=sys.stderr, flush=True)
-    elif verbose == 1 and sys.stderr.isatty():
-        with _live(work, str) as show:
+        yield lambda thing: print(line(thing), file=sys.stderr, flush=True)
+    elif verbose == 1 and sys.stderr.isatty():  # a live line in a log file is noise; 2 is for logs
+        with _live(work, sentence) as show:
             yield show
     else:
-        yield lambda text: None
+        yield lambda thing: None
 
 
 @contextmanager

@@ -39,8 +39,6 @@ def minimize(
 
     Parameters
     ----------
-    problem
-        A cost on a geometry.
     solver
         A method, such as `rankfold.TrustRegion()`, or the name of one, with its defaults: `"auto"` is
         `rankfold.Auto`, conjugate gradients and more where they get nowhere; `"cg"` is
@@ -83,7 +81,9 @@ def minimize(
     method = resolve(solver)
     problem = replace(problem, counts=Counts())  # counted per run: another thread may use the same problem
     rules = _rules(problem, max_iterations, tolerance, stop)
-    writer = _writer(checkpoint, method, problem)
+    if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+        checkpoint = Checkpoint(checkpoint)
+    writer = Writer(checkpoint, method, problem) if checkpoint else None
     with one_blas_thread(), display(verbose, type(method).__name__) as show:
         if resume is None:
             run = _Run(method, problem, rules, began, show, writer, callback)
@@ -115,16 +115,6 @@ def _rules(problem: Problem, max_iterations: int, tolerance: float, stop: Rule |
     return AnyOf((*near_zero, *((stop,) if stop else ()), Iterations(max_iterations)))
 
 
-def _writer(
-    checkpoint: Checkpoint | str | os.PathLike[str] | None, method: Method[Any], problem: Problem
-) -> Writer | None:
-    if checkpoint is None:
-        return None
-    return Writer(
-        checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint), method, problem
-    )
-
-
 def _checked_point(x0: Point, geometry: Geometry) -> Point:
     try:
         return geometry.validate(x0)
@@ -142,7 +132,7 @@ class _Run:
     problem: Problem
     rules: Rule
     began: float
-    show: Show | None
+    show: Show
     writer: Writer | None
     callback: Callback | None
 
@@ -150,94 +140,76 @@ class _Run:
         before = replace(self.problem.counts)
         x = self.problem.start() if x0 is None else _checked_point(x0, self.problem.geometry)
         state = self.method.init(self.problem, x)
-        row = self._row(state, 0, before)
-        if not _is_finite(state, row):
+        try:
+            row = self._row(state, 0, before)
+        except _NotFiniteError as error:
             whose = "the cost's own start point" if x0 is None else "x0"
-            raise ValueError(
-                f"at {whose} the value is {row.value} and the gradient norm {row.gradient_norm}: "
-                "start where both are finite"
-            )
+            raise ValueError(f"at {whose} {error}: start where both are finite") from None
         return Progress(state, Best(state.x, row.value, row.gradient_norm), Trace([row]))
 
     def until_stopped(self, progress: Progress, resumed: bool = False) -> Result:
         """Step from `progress` until a rule, or anything else, says stop."""
-        stop: Stop | None = None
         error: Exception | None = None
         try:
             # A resumed iteration was judged by the callback when it was new; the rules may have changed.
             stop = self._seen(progress, None if resumed else self.callback)
             while stop is None:
+                iteration = progress.iteration + 1
                 try:
-                    following = self._advanced(progress)
+                    progress = self._advanced(progress)
+                except _NotFiniteError as caught:
+                    stop, error = (
+                        Stop(f"not finite in iteration {iteration}: {caught}", StopKind.FAILED),
+                        caught,
+                    )
                 except Exception as caught:  # whatever it is, the best point must not be lost to it
-                    stop, error = Stop(_failure(progress.iteration + 1, caught), StopKind.FAILED), caught
+                    why = f"iteration {iteration} raised {type(caught).__name__}: {caught}"
+                    stop, error = Stop(why, StopKind.FAILED), caught
                 else:
-                    progress = following
                     stop = self._seen(progress, self.callback)
         except KeyboardInterrupt:
             stop = Stop(f"interrupted after iteration {progress.iteration}", StopKind.INTERRUPTED)
         if self.writer:
             self.writer.finish(progress)
-        return _result(self.problem, progress, stop, error)
+        last = Best(progress.x, progress.value, progress.gradient_norm)
+        # What converged is the last point, though rounding may have made an earlier value the lowest.
+        x, value, gradient_norm = last if stop.converged else progress.best
+        geometry = self.problem.with_rank_of(x).geometry
+        return Result(x, geometry, value, gradient_norm, stop, progress.trace, progress.state, error)
 
     def _advanced(self, progress: Progress) -> Progress:
         before = replace(self.problem.counts)
         state = self.method.step(self.problem, progress.state)
         row = self._row(state, progress.iteration + 1, before)
-        if not _is_finite(state, row):
-            raise _NotFiniteError(f"the value is {row.value} and the gradient norm {row.gradient_norm}")
         # Of equal values the later: its gradient is usually the smaller.
         better = row.value <= progress.best.value
         best = Best(state.x, row.value, row.gradient_norm) if better else progress.best
         return Progress(state, best, progress.trace.extended(row))
 
     def _row(self, state: Any, iteration: int, before: Counts) -> TraceRow:
+        """Return the row of a state whose value and gradient are finite; else raise an error."""
         value, norm = float(state.value), float(state.gradient_norm)  # first: asking may evaluate
+        if not (isfinite(value) and (isfinite(norm) or getattr(state, "gradient_free", False))):
+            raise _NotFiniteError(f"the value is {value} and the gradient norm {norm}")
         counts = {name: count - getattr(before, name) for name, count in vars(self.problem.counts).items()}
         seconds = perf_counter() - self.began
         return TraceRow.of(iteration, value, norm, seconds, **vars(state.report), **counts)
 
     def _seen(self, progress: Progress, callback: Callback | None) -> Stop | None:
         """Show, save and hand on an iteration, and judge it."""
-        if self.show:
-            self.show(progress.trace[-1])
+        self.show(progress.trace[-1])
         if self.writer:
             self.writer.offer(progress)
         asked = callback is not None and bool(callback(progress))
-        stop = _verdict(self.rules, progress)
+        stop = self.rules(progress.trace)
+        if (why := progress.state.stalled) and not (stop and stop.converged):
+            # Only the method knows whether rounding stops it, at a minimum, or something else does.
+            stationary = bool(getattr(progress.state, "stationary", False))
+            return Stop(f"stalled: {why}", StopKind.STATIONARY if stationary else StopKind.STALLED)
         if asked and stop is None:
             return Stop(f"stopped by the callback at iteration {progress.iteration}", StopKind.CALLBACK)
         return stop
 
 
-def _is_finite(state: Any, row: TraceRow) -> bool:
-    if getattr(state, "gradient_free", False):
-        return isfinite(row.value)
-    return isfinite(row.value) and isfinite(row.gradient_norm)
-
-
 class _NotFiniteError(FloatingPointError):
     """A step led to where the cost or its gradient is not finite."""
-
-
-def _failure(iteration: int, error: Exception) -> str:
-    if isinstance(error, _NotFiniteError):
-        return f"not finite in iteration {iteration}: {error}"
-    return f"iteration {iteration} raised {type(error).__name__}: {error}"
-
-
-def _verdict(rules: Rule, progress: Progress) -> Stop | None:
-    stop = rules(progress.trace)
-    if (why := progress.state.stalled) and not (stop and stop.converged):
-        # Only the method knows whether rounding stops it, at a minimum, or something else does.
-        stationary = bool(getattr(progress.state, "stationary", False))
-        return Stop(f"stalled: {why}", StopKind.STATIONARY if stationary else StopKind.STALLED)
-    return stop
-
-
-def _result(problem: Problem, progress: Progress, stop: Stop, error: Exception | None) -> Result:
-    last = Best(progress.x, progress.value, progress.gradient_norm)
-    # What converged is the last point, though rounding may have made an earlier value the lowest.
-    x, value, gradient_norm = last if stop.converged else progress.best
-    geometry = problem.with_rank_of(x).geometry
-    return Result(x, geometry, value, gradient_norm, stop, progress.trace, progress.state, error)

@@ -22,14 +22,11 @@ from rankfold.solvers.base import StepReport
 Classes = Mapping[str, type]
 _PLAIN = (type(None), bool, int, float, str)
 _THE_COST = {"cost": "of the problem"}
+_REMEMBERED = {name for name, thing in vars(Here).items() if isinstance(thing, remembered)}
 
 
 def _name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
-
-
-def _is_record(cls: type) -> bool:
-    return is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
 
 
 def _field_names(cls: Any) -> tuple[str, ...]:
@@ -55,18 +52,12 @@ def declared_classes(method: Any, geometry: Any) -> Classes:
             "it could be read back: add `state_types = (ItsState, ...)`, all records of a state, to the class"
         )
     states = [cls for part in _parts(method) for cls in getattr(part, "state_types", ())]
-    named = ("point_type", "tangent_type")
-    points = [getattr(geometry, name) for name in named if hasattr(geometry, name)]
+    points = [getattr(geometry, n) for n in ("point_type", "tangent_type") if hasattr(geometry, n)]
     return {_name(cls): cls for cls in [StepReport, *points, *states]}
 
 
 def describe(options: Any) -> str:
-    """Return a line that tells two objects' options apart, and is the same in every process.
-
-    >>> from rankfold.solvers.base import StepReport
-    >>> describe(StepReport(step=0.5))
-    "StepReport(step=0.5, backtracks=0, inner_iterations=0, radius=nan, rho=nan, note='')"
-    """
+    """Return a line that tells two objects' options apart, and is the same in every process."""
     if isinstance(options, np.generic):
         options = options.item()
     if is_dataclass(options) and not isinstance(options, type):
@@ -98,7 +89,7 @@ class Packer:
     def pack(self, value: Any, where: str = "state") -> Any:
         """Return the tree of `value`; `where` says in errors which part of the state it is."""
         if isinstance(value, Here):
-            known = sorted(vars(value).keys() & _remembered_names())
+            known = sorted(vars(value).keys() & _REMEMBERED)
             cost = self.pack(value.problem.cost, f"{where}.problem.cost")
             return {"here": self.pack(value.x, f"{where}.x"), "cost": cost, "known": known}
         if isinstance(value, Cost) and value is self.cost:
@@ -112,7 +103,7 @@ class Packer:
             return {"torch": self._keep(held, value, where), "device": str(value.device)}
         if type(value) is tuple:
             return {"tuple": [self.pack(part, f"{where}[{i}]") for i, part in enumerate(value)]}
-        if _is_record(type(value)):
+        if is_dataclass(type(value)) or (isinstance(value, tuple) and hasattr(value, "_fields")):
             return self._record(value, where)
         if type(value) in _PLAIN:
             return value
@@ -133,18 +124,11 @@ class Packer:
             raise TypeError(f"{where} is an array of Python objects, which a file cannot hold")
         if id(owner) not in self._kept:
             name = f"array{len(self._kept)}"
-            self.arrays[name] = _compact(array)
+            # Without gaps, and with its axes in the same order in memory: matrix products round differently
+            # for rows and for columns first, so that a slice of a matrix stored by columns comes back so.
+            self.arrays[name] = array if array.flags.forc else array.copy(order="K")
             self._kept[id(owner)] = name, owner  # the reference keeps the id from being used again
         return self._kept[id(owner)][0]
-
-
-def _compact(array: NDArray[Any]) -> NDArray[Any]:
-    """Return `array` without gaps and with its axes in the same order in memory.
-
-    Matrix products round differently for rows and for columns first: a saved slice of a matrix stored by
-    columns has to come back by columns.
-    """
-    return array.copy(order="K") if not array.flags.forc else array
 
 
 @dataclass(frozen=True)
@@ -185,7 +169,7 @@ class Unpacker:
         # A method may stand at another rank than the problem's, or work on another cost, made from it.
         here = replace(self.problem.with_rank_of(point), cost=self.unpack(cost)).at(point)
         # What was known then is computed now, so that later steps count the same evaluations.
-        for name in sorted(_remembered_names() & set(known)):
+        for name in sorted(_REMEMBERED & set(known)):
             getattr(here, name)
         return here
 
@@ -203,7 +187,3 @@ class Unpacker:
         for part, value in values.items():
             object.__setattr__(record, part, value)
         return record
-
-
-def _remembered_names() -> set[str]:
-    return {name for name, thing in vars(Here).items() if isinstance(thing, remembered)}

@@ -23,14 +23,7 @@ class Best(NamedTuple):
 class Progress:
     """Where a run stands: what callbacks see and checkpoints hold.
 
-    Attributes
-    ----------
-    state
-        The method's own state.
-    best
-        The point of the lowest value so far, with value and gradient norm.
-    trace
-        One row per iteration; the last is that of `state`.
+    `state` is the method's own; `trace` has one row per iteration, the last of which is that of `state`.
     """
 
     state: Any
@@ -69,13 +62,10 @@ class Result:
 
     Attributes
     ----------
-    x
-        The final point if the run converged, otherwise the point of the lowest value: a point of `geometry`.
-        `factors` are its L and R, with W = L Rᵀ.
+    x, value, gradient_norm
+        The final point if the run converged, otherwise the point of the lowest value, with the cost there.
     geometry
         The problem's; of another rank where the method changed it, as a continuation that ended early does.
-    value, gradient_norm
-        The cost and the norm of its gradient at `x`.
     stop
         How the run ended: `stop.reason` in words, `stop.kind` for programs.
     trace

@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
 from math import isinf
+from typing import ClassVar
 
 from rankfold.run.trace import Trace
 
@@ -50,6 +51,14 @@ class Stop:
 class Rule(ABC):
     """A condition on a trace; `a | b` holds when either does, `a & b` when both do at once."""
 
+    _bounds: ClassVar[tuple[str, ...]] = ()  # the fields that are finite numbers of at least 0
+
+    def __post_init__(self) -> None:
+        for name in self._bounds:
+            number = getattr(self, name)
+            if not number >= 0 or isinf(number):  # written so that a NaN fails too
+                raise ValueError(f"{name} must be a finite number of at least 0, not {number!r}")
+
     @abstractmethod
     def __call__(self, trace: Trace) -> Stop | None:
         """Return why the run ends with the last row of `trace`, or None if it goes on."""
@@ -61,11 +70,6 @@ class Rule(ABC):
         return AllOf((self, other)) if isinstance(other, Rule) else NotImplemented
 
 
-def _joined(stops: list[Stop]) -> Stop:
-    leading = next((stop for stop in stops if stop.converged), stops[0])
-    return Stop(" and ".join(stop.reason for stop in stops), leading.kind)
-
-
 @dataclass(frozen=True)
 class AnyOf(Rule):
     """Stops when at least one of `rules` does; converged if one of those that stopped is."""
@@ -75,7 +79,10 @@ class AnyOf(Rule):
     def __call__(self, trace: Trace) -> Stop | None:
         """Join the reasons of the rules that stop."""
         stops = [stop for rule in self.rules if (stop := rule(trace))]
-        return _joined(stops) if stops else None
+        if not stops:
+            return None
+        leading = next((stop for stop in stops if stop.converged), stops[0])
+        return Stop(" and ".join(stop.reason for stop in stops), leading.kind)
 
 
 @dataclass(frozen=True)
@@ -86,14 +93,7 @@ class AllOf(Rule):
 
     def __call__(self, trace: Trace) -> Stop | None:
         """Join the reasons, once there is one of every rule."""
-        stops = [stop for rule in self.rules if (stop := rule(trace))]
-        return _joined(stops) if len(stops) == len(self.rules) else None
-
-
-def _check(name: str, number: float) -> None:
-    # Written so that a NaN fails too.
-    if not number >= 0 or isinf(number):
-        raise ValueError(f"{name} must be a finite number of at least 0, not {number!r}")
+        return AnyOf(self.rules)(trace) if all(rule(trace) for rule in self.rules) else None
 
 
 @dataclass(frozen=True)
@@ -116,12 +116,12 @@ class ValueBelow(Rule):
 class GradientNorm(Rule):
     """Converged: the gradient norm is at most `absolute`, or at most `relative` times that of the start."""
 
+    _bounds = ("absolute", "relative")
     absolute: float = 0.0
     relative: float = 0.0
 
     def __post_init__(self) -> None:
-        _check("absolute", self.absolute)
-        _check("relative", self.relative)
+        super().__post_init__()
         if self.absolute == self.relative == 0:
             raise ValueError("give absolute= or relative= (or both), above 0")
 
@@ -136,10 +136,8 @@ class GradientNorm(Rule):
 class StepBelow(Rule):
     """Converged: the last step is no longer than `threshold`; an iteration that took none does not count."""
 
+    _bounds = ("threshold",)
     threshold: float
-
-    def __post_init__(self) -> None:
-        _check("threshold", self.threshold)
 
     def __call__(self, trace: Trace) -> Stop | None:
         """Compare the last step."""
@@ -156,11 +154,12 @@ class RelativeChange(Rule):
     An iteration that took no step (a trust region's rejected trial) does not stop the run.
     """
 
+    _bounds = ("threshold",)
     threshold: float
     window: int = 1
 
     def __post_init__(self) -> None:
-        _check("threshold", self.threshold)
+        super().__post_init__()
         if self.window < 1:
             raise ValueError(f"window must be at least 1 iteration, not {self.window!r}")
 
@@ -183,10 +182,8 @@ class RelativeChange(Rule):
 class Iterations(Rule):
     """Not converged: `limit` iterations are done."""
 
+    _bounds = ("limit",)
     limit: int
-
-    def __post_init__(self) -> None:
-        _check("limit", self.limit)
 
     def __call__(self, trace: Trace) -> Stop | None:
         """Compare the last iteration's number."""
@@ -198,10 +195,8 @@ class Iterations(Rule):
 class Seconds(Rule):
     """Not converged: the run has taken `limit` seconds, those before a resume included."""
 
+    _bounds = ("limit",)
     limit: float
-
-    def __post_init__(self) -> None:
-        _check("limit", self.limit)
 
     def __call__(self, trace: Trace) -> Stop | None:
         """Compare the time of the last iteration."""

@@ -94,16 +94,12 @@ class Trace:
     def __getitem__(self, key: str) -> NDArray[Any]: ...
     def __getitem__(self, key: int | str) -> TraceRow | NDArray[Any]:
         if isinstance(key, str):
-            return self._column(key)
+            if key not in _KINDS:
+                raise KeyError(f"no column {key!r} in a trace: it has {', '.join(_KINDS)}")
+            return np.array([getattr(row, key) for row in self], dtype=_KINDS[key])
         if not -self._length <= key < self._length:
             raise IndexError(f"row {key} of a trace of {self._length} rows")
         return self._rows[key % self._length]
-
-    def _column(self, name: str) -> NDArray[Any]:
-        if name not in TraceRow._fields:
-            raise KeyError(f"no column {name!r} in a trace: it has {', '.join(TraceRow._fields)}")
-        column = TraceRow._fields.index(name)
-        return np.array([row[column] for row in self], dtype=_KINDS[name])
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         # A fixed-width string column wants its width beforehand.
@@ -165,10 +161,8 @@ class Trace:
             rows = [*rows[:3], ["..."] + [""] * (len(_SHOWN) - 1), *rows[-4:]]
         table = [[name.replace("_", " ") for name in _SHOWN], *rows]
         widths = [max(len(line[column]) for line in table) for column in range(len(_SHOWN))]
-        lines = [
-            "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in table
-        ]
-        return "\n".join([f"Trace of {len(self)} rows", *(line.rstrip() for line in lines)])
+        lines = ["  ".join(map(str.rjust, line, widths)).rstrip() for line in table]
+        return "\n".join([f"Trace of {len(self)} rows", *lines])
 
 
 def _json(cell: float | str) -> float | str | None:

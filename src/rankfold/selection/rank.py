@@ -36,17 +36,10 @@ _MAX_FREEDOM = 0.9
 class RankPath:
     """Held-out error by rank, and the rank chosen from it.
 
-    Attributes
-    ----------
-    ranks, errors, standard_errors
-        The ranks tried, the mean loss of the held-out entries at each, and the standard error of that mean.
-    fits
-        The value of the cost on the entries that were not held out.
-    chosen
-        The least rank whose error is within one standard error of the smallest (Breiman et al. 1984).
-    factors
-        (L, R) of the fit at the chosen rank, without the held-out entries: a start for fitting all of them.
-        None in a fitted estimator, which has factors of all entries.
+    For each rank tried, the mean loss of the held-out entries, the standard error of that mean, and the value
+    of the cost on the other entries. `chosen` is the least rank whose error is within one standard error of
+    the smallest (Breiman et al. 1984). `factors` are (L, R) of that fit, without the entries held out: a
+    start for fitting all of them. They are None in a fitted estimator, which has factors of all entries.
     """
 
     ranks: tuple[int, ...]
@@ -120,35 +113,23 @@ def choose_rank(
 ) -> RankPath:
     """Choose the rank for a completion problem by its error on entries held out.
 
+    Ctrl-C raises KeyboardInterrupt, as there is no choice before the path has ended.
+
     Parameters
     ----------
-    cost
-        The entries and their loss.
     max_rank
         The largest rank to try; by default, as many as the entries could determine. The path ends earlier
         once the error no longer falls.
-    held_out
-        The part of the entries to hold out.
-    seed
-        Which entries are held out: the same seed chooses the same ones.
+    held_out, seed
+        The part of the entries to hold out, and the seed by which they are chosen.
     verbose
         0: silent; 1: a live line, on a terminal; 2: a line per rank.
-
-    Returns
-    -------
-    RankPath
-
-    Raises
-    ------
-    KeyboardInterrupt
-        On Ctrl-C, as there is no choice before the path has ended.
 
     Examples
     --------
     >>> import rankfold as rf
     >>> data = rf.data.random_completion((200, 150), rank=3, oversampling=6, seed=0, noise=0.01)
-    >>> path = rf.choose_rank(rf.Completion.from_triples(data))
-    >>> path.chosen
+    >>> rf.choose_rank(rf.Completion.from_triples(data)).chosen
     3
     """
     if not 0 < held_out < 1:

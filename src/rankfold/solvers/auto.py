@@ -48,10 +48,9 @@ class AutoState(Nested):
     @property
     def stagnates(self) -> bool:
         """Whether the last iterations brought next to nothing."""
-        if len(self.values) <= _WINDOW:
-            return False
-        fell = self.values[-1] < _VALUE * self.values[0] or self.norms[-1] < _GRADIENT * self.norms[0]
-        return not fell
+        return len(self.values) > _WINDOW and not (
+            self.values[-1] < _VALUE * self.values[0] or self.norms[-1] < _GRADIENT * self.norms[0]
+        )
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,7 @@ class Auto:
     >>> import rankfold as rf
     >>> data = rf.data.random_completion((300, 300), rank=4, oversampling=6, seed=0, condition=1e4)
     >>> cost = rf.Completion.from_triples(data)
-    >>> problem = rf.Problem(cost, rf.FullRank(cost.shape, rank=4, metric="preconditioned"))
-    >>> result = rf.minimize(problem, tolerance=1e-20)
+    >>> result = rf.minimize(rf.Problem.of(cost, rank=4), tolerance=1e-20)
     >>> result.converged, [row.note for row in result.trace if "takes over" in row.note]
     (True, ['ConjugateGradient stagnates: RankContinuation takes over'])
     """
@@ -86,20 +84,24 @@ class Auto:
         """Start with conjugate gradients at x0, or with continuation if only its leading pair is good."""
         zero, methods = problem.cost.value_at_zero, _methods(problem)
         inner = methods[0].init(problem, x0)
-        if not (problem.geometry.rank > 1 and inner.value > _BAD_START * zero > 0):
-            return AutoState(inner=inner, level=0, start=x0)
-        leading = methods[1].init(problem, x0)
-        if leading.value >= zero:
-            return AutoState(inner=inner, level=0, start=x0)
-        note = f"the start is {inner.value / zero:.0f} times as bad as W = 0, its leading pair is not: "
-        return AutoState(inner=leading, level=1, start=x0, report=StepReport(note=note + "RankContinuation"))
+        if problem.geometry.rank > 1 and inner.value > _BAD_START * zero > 0:
+            leading = methods[1].init(problem, x0)
+            if leading.value < zero:
+                bad = f"the start is {inner.value / zero:.0f} times as bad as W = 0"
+                report = StepReport(note=f"{bad}, its leading pair is not: RankContinuation")
+                return AutoState(inner=leading, level=1, start=x0, report=report)
+        return AutoState(inner=inner, level=0, start=x0)
 
     def step(self, problem: Problem, state: AutoState) -> AutoState:
         """Let the method at work take a step; or hand over to the next, if it stagnates."""
-        methods = _methods(problem)
-        if state.level + 1 < len(methods) and state.stagnates:
-            return _handed_over(problem, state, methods)
-        inner = methods[state.level].step(problem, state.inner)
+        now, *rest = _methods(problem)[state.level :]
+        if rest and state.stagnates:
+            # A trust region goes on from here; continuations look for what the start did not show.
+            x = state.x if isinstance(rest[0], TrustRegion) else state.start
+            report = StepReport(note=f"{type(now).__name__} stagnates: {type(rest[0]).__name__} takes over")
+            inner = rest[0].init(problem, x)
+            return AutoState(inner=inner, level=state.level + 1, start=state.start, report=report)
+        inner = now.step(problem, state.inner)
         # At the ranks before the last, a plateau is what a continuation is after.
         judged = getattr(inner, "rank", problem.geometry.rank) == problem.geometry.rank
         values = (*state.values[-_WINDOW:], float(inner.value)) if judged else ()
@@ -112,12 +114,3 @@ def _methods(problem: Problem) -> tuple[Method[Any], ...]:
         return ConjugateGradient(), TrustRegion()
     second = ReweightedContinuation() if isinstance(problem.geometry, FullRank) else TrustRegion()
     return ConjugateGradient(), RankContinuation(slow=0.03), second
-
-
-def _handed_over(problem: Problem, state: AutoState, methods: tuple[Method[Any], ...]) -> AutoState:
-    now, following = methods[state.level], methods[state.level + 1]
-    # A trust region goes on from here; continuations look for what the start did not show.
-    x = state.x if isinstance(following, TrustRegion) else state.start
-    note = f"{type(now).__name__} stagnates: {type(following).__name__} takes over"
-    inner = following.init(problem, x)
-    return AutoState(inner=inner, level=state.level + 1, start=state.start, report=StepReport(note=note))

@@ -84,27 +84,22 @@ class State(Protocol):
     @property
     def x(self) -> Point:
         """The point."""
-        ...
 
     @property
     def value(self) -> float:
         """The cost at the point."""
-        ...
 
     @property
     def gradient_norm(self) -> float:
         """The norm of the gradient there; NaN where a method has none, which is then `gradient_free`."""
-        ...
 
     @property
     def report(self) -> StepReport:
         """What the last step did."""
-        ...
 
     @property
     def stalled(self) -> str:
         """Why the method cannot go on from here (its noise floor, say); empty while it can."""
-        ...
 
     # A state may also have `stationary: bool`: whether `stalled` means that only rounding stops the method,
     # so that the run has converged as far as the arithmetic can tell. Without it, a stalled run has not.
@@ -126,8 +121,6 @@ class Method(Protocol[S]):
 
     def init(self, problem: Problem, x0: Point) -> S:
         """Return the state before the first step."""
-        ...
 
     def step(self, problem: Problem, state: S) -> S:
         """Return the state after one more step."""
-        ...

@@ -60,10 +60,8 @@ class ConjugateGradient:
     Examples
     --------
     >>> import rankfold as rf
-    >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
-    >>> cost = rf.Completion.from_triples(data)
-    >>> problem = rf.Problem(cost, rf.FullRank(cost.shape, rank=2, metric="preconditioned"))
-    >>> rf.minimize(problem, rf.ConjugateGradient(), tolerance=1e-20).converged
+    >>> cost = rf.Completion.from_triples(rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0))
+    >>> rf.minimize(rf.Problem.of(cost, rank=2), rf.ConjugateGradient(), tolerance=1e-20).converged
     True
     """
 
@@ -108,9 +106,8 @@ class ConjugateGradient:
         self, state: ConjugateGradientState, taken: Step, report: StepReport
     ) -> ConjugateGradientState:
         geometry, x, here = state.here.problem.geometry, state.x, taken.here
-        g = here.gradient
         carried = geometry.transport(x, state.direction, here.x)
-        overlap = geometry.transported_inner(x, state.here.gradient, here.x, g)
+        overlap = geometry.transported_inner(x, state.here.gradient, here.x, here.gradient)
         along, squared = here.slope(carried), here.gradient_norm**2
         beta = self._beta(squared, overlap, along, state)
         slope = -squared + beta * along
@@ -118,10 +115,9 @@ class ConjugateGradient:
         # Lost conjugacy, or a direction that hardly goes down: forget the past.
         if abs(overlap) > _POWELL * squared or not slope < -0.1 * squared:
             return _downhill(here, taken.t, calibration, report)
-        direction = lincomb(-1.0, g, beta, carried)
         return ConjugateGradientState(
             here=here,
-            direction=direction,
+            direction=lincomb(-1.0, here.gradient, beta, carried),
             slope=slope,
             steepest=False,
             t=taken.t,

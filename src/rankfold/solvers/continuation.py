@@ -57,12 +57,9 @@ class RankContinuation:
     >>> import rankfold as rf
     >>> data = rf.data.random_completion((200, 200), rank=3, oversampling=6, seed=0, condition=1e4)
     >>> cost = rf.Completion.from_triples(data)
-    >>> problem = rf.Problem(cost, rf.FullRank(cost.shape, rank=3, metric="preconditioned"))
-    >>> result = rf.minimize(problem, rf.RankContinuation(), tolerance=1e-20)
-    >>> result.converged
-    True
-    >>> [row.note for row in result.trace if row.note]
-    ['rank 1', 'rank 2', 'rank 3']
+    >>> result = rf.minimize(rf.Problem.of(cost, rank=3), rf.RankContinuation(), tolerance=1e-20)
+    >>> result.converged, [row.note for row in result.trace if row.note]
+    (True, ['rank 1', 'rank 2', 'rank 3'])
     """
 
     state_types: ClassVar[tuple[type, ...]] = (ContinuationState,)
@@ -94,8 +91,7 @@ class RankContinuation:
         if state.ripe:
             return self._changed(problem, state)
         inner = self.solver.step(problem.with_rank(state.rank), state.inner)
-        gain = state.value - inner.value
-        slow = inner.report.step != 0 and gain < self.slow * state.value
+        slow = inner.report.step != 0 and state.value - inner.value < self.slow * state.value
         ripe = bool(inner.stalled) or (slow and state.rank < state.limit)
         return replace(state, inner=inner, slow=slow, ripe=ripe, report=inner.report)
 
@@ -106,11 +102,9 @@ class RankContinuation:
             # What rounding has swallowed is not in the data: more ranks would only be swallowed again.
             rank = state.rank - lost
             return self._at(problem, truncated(present, state.x, rank), rank, limit=rank)
-        if state.rank < state.limit:
-            x = grown(present, state.x, min(self.grow, state.limit - state.rank))
-            if x is not None:
-                rank = min(state.rank + self.grow, state.limit)
-                return self._at(problem, x, rank, state.limit)
+        more = min(self.grow, state.limit - state.rank)
+        if more and (x := grown(present, state.x, more)) is not None:
+            return self._at(problem, x, state.rank + more, state.limit)
         # Either the solver has stalled at the last rank, or no further direction lowers the value.
         why = state.inner.stalled or f"rank {state.rank} leaves nothing to explain"
         stationary = not state.inner.stalled or bool(getattr(state.inner, "stationary", False))

@@ -37,10 +37,8 @@ class GradientDescent:
     Examples
     --------
     >>> import rankfold as rf
-    >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
-    >>> cost = rf.Completion.from_triples(data)
-    >>> result = rf.minimize(rf.Problem(cost, rf.Polar(cost.shape, rank=2)), rf.GradientDescent())
-    >>> result.converged
+    >>> cost = rf.Completion.from_triples(rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0))
+    >>> rf.minimize(rf.Problem(cost, rf.Polar(cost.shape, rank=2)), rf.GradientDescent()).converged
     True
     """
 
@@ -65,8 +63,7 @@ class GradientDescent:
     def step(self, problem: Problem, state: GradientDescentState) -> GradientDescentState:
         """Go down the gradient."""
         here = state.here
-        slope = -(here.gradient_norm**2)
-        direction = scale(-1.0, here.gradient)
+        slope, direction = -(here.gradient_norm**2), scale(-1.0, here.gradient)
         taken = armijo(here, direction, slope, state.guess, self.decrease)
         if taken is None:
             floor = at_noise_floor(here, direction, slope, state.guess)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import isfinite
-from typing import NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -24,16 +23,8 @@ _HALVINGS = 30
 _COLLAPSED = 100.0
 
 
-class Pairs(NamedTuple):
-    """Approximate dominant singular pairs of a matrix, largest first."""
-
-    U: Array
-    s: Array
-    V: Array
-
-
-def dominant_pairs(cost: Cost, L: Array, R: Array, count: int, seed: int = 0) -> Pairs:
-    """Return about the `count` dominant singular pairs of S = ∇f(L Rᵀ), seen through products.
+def dominant_pairs(cost: Cost, L: Array, R: Array, count: int) -> tuple[Array, Array, Array]:
+    """Return U, s, V with about the `count` dominant singular pairs of S = ∇f(L Rᵀ), seen through products.
 
     Only the part of S outside the column and row spaces of W counts, for a direction inside them is no new
     one. Two Krylov sequences at once, from random X and random Y, since an evaluation gives a product on each
@@ -42,7 +33,7 @@ def dominant_pairs(cost: Cost, L: Array, R: Array, count: int, seed: int = 0) ->
     xp = array_namespace(L)
     outside = [_outside(Z) for Z in (L, R)]
     width = max(1, min(count + _EXTRA, min(cost.shape) - L.shape[1]))
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     Y, X = (
         _orthonormal(out(asarray_like(rng.standard_normal((d, width)), L)))
         for d, out in zip(cost.shape, outside, strict=True)
@@ -57,7 +48,7 @@ def dominant_pairs(cost: Cost, L: Array, R: Array, count: int, seed: int = 0) ->
         # Twice, so that rounding does not bring back what was projected out (Kahan).
         X, Y = _orthonormal(Z - Q @ gram(Q, Z)), _orthonormal(S_X)
     U, s, V = svd_of_product(SQ, Q)
-    return Pairs(U[:, :count], s[:count], V[:, :count])
+    return U[:, :count], s[:count], V[:, :count]
 
 
 def _orthonormal(Z: Array) -> Array:

@@ -60,7 +60,6 @@ def armijo(here: Here, direction: Tangent, slope: float, t: float, decrease: flo
     None if no step gets there: what is left to gain is then within rounding. Steps that promise less than
     rounding are not tried.
     """
-    value = np.inf
     for trial in range(_MAX_TRIALS):
         there = moved(here, direction, t)
         value = there.problem.value(there.x)
@@ -180,13 +179,7 @@ def first_step(here: Here, direction: Tangent, slope: float) -> float:
 
 
 def minimiser(coefficients: NDArray[np.float64]) -> float:
-    """Return the positive t at which the polynomial (constant first) is least; 0 if it decreases nowhere.
-
-    Examples
-    --------
-    >>> minimiser(np.array([1.0, -2.0, 1.0]))  # (1 - t)²
-    1.0
-    """
+    """Return the positive t at which the polynomial (constant first) is least; 0 if it decreases nowhere."""
     slopes = np.polynomial.polynomial.polyder(coefficients)
     largest = float(np.max(np.abs(slopes), initial=0.0))
     if largest == 0.0 or not np.isfinite(largest):

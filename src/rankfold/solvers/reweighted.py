@@ -86,7 +86,7 @@ class ReweightedContinuation:
     >>> import rankfold as rf
     >>> data = rf.data.random_completion((150, 150), 2, 2.0, seed=0, condition=10, min_per_line=True)
     >>> cost = rf.Completion.from_triples(data)
-    >>> problem = rf.Problem(cost, rf.FullRank(cost.shape, rank=2, metric="preconditioned"))
+    >>> problem = rf.Problem.of(cost, rank=2)
     >>> rf.minimize(problem, rf.ReweightedContinuation(), tolerance=1e-16, max_iterations=2000).converged
     True
     """
@@ -121,20 +121,21 @@ class ReweightedContinuation:
         present = replace(problem.with_rank(state.rank), cost=ridged)
         inner = self.solver.step(present, state.inner)
         slow = inner.report.step != 0 and state.inner.value - inner.value < self.slow * inner.value
-        ripe = slow or bool(inner.stalled) or state.taken + 1 >= _STAGE
-        misfit = max(inner.value - ridged.ridge(*present.geometry.factors(inner.x)), 0.0)
         taken = state.taken + 1
+        ripe = slow or bool(inner.stalled) or taken >= _STAGE
+        misfit = max(inner.value - ridged.ridge(*present.geometry.factors(inner.x)), 0.0)
         return replace(state, inner=inner, misfit=misfit, taken=taken, ripe=ripe, report=inner.report)
 
     def _next(self, problem: Problem, state: ReweightedState) -> ReweightedState:
-        rank, threshold = state.rank, state.threshold
+        x, rank, threshold, after = state.x, state.rank, state.threshold, state.after
         last = rank == problem.geometry.rank
-        if state.after >= _LAST or state.value <= _FITTED * problem.cost.value_at_zero:
-            return self._stage(problem, state.x, rank, threshold=0.0, scale=state.scale, after=state.after)
-        x = None if last else grown(problem.with_rank(rank), state.x, 1, threshold)
-        if x is not None:
-            return self._stage(problem, x, rank + 1, threshold, state.scale, state.after)
-        return self._stage(problem, state.x, rank, _FADE * threshold, state.scale, state.after + last)
+        if after >= _LAST or state.value <= _FITTED * problem.cost.value_at_zero:
+            threshold = 0.0
+        elif not last and (larger := grown(problem.with_rank(rank), x, 1, threshold)) is not None:
+            x, rank = larger, rank + 1
+        else:
+            threshold, after = _FADE * threshold, after + last
+        return self._stage(problem, x, rank, threshold, state.scale, after)
 
     def _stage(
         self, problem: Problem, x: Point, rank: int, threshold: float, scale: float, after: int

@@ -45,10 +45,8 @@ class TrustRegion:
     Examples
     --------
     >>> import rankfold as rf
-    >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
-    >>> cost = rf.Completion.from_triples(data)
-    >>> result = rf.minimize(rf.Problem(cost, rf.Embedded(cost.shape, rank=2)), rf.TrustRegion())
-    >>> result.converged
+    >>> cost = rf.Completion.from_triples(rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0))
+    >>> rf.minimize(rf.Problem(cost, rf.Embedded(cost.shape, rank=2)), rf.TrustRegion()).converged
     True
     """
 

@@ -12,8 +12,8 @@ from rankfold.data.io import columns
 from rankfold.data.io.columns import (
     BadEntryError,
     GrowingArray,
+    GrowingIntegers,
     IndexColumn,
-    IntegerLabels,
     LabelColumn,
     ValueColumn,
     place_columns,
@@ -76,21 +76,21 @@ def test_values_that_are_no_numbers_are_named():
 
 @pytest.mark.parametrize("batches", [([5, 3], [9, 3]), ([-4], [], [LARGEST]), ([-LARGEST - 2], [0, LARGEST])])
 def test_integer_labels_are_kept_as_they_are(batches):
-    labels = IntegerLabels()
+    labels = GrowingIntegers()
     for batch in batches:
         labels.append(np.array(batch, dtype=np.int64))
     everything = list(chain(*batches))
     assert (labels.least, labels.largest) == (min(everything), max(everything))
-    assert labels.values.finish().tolist() == everything
+    assert labels.finish().tolist() == everything
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("beyond", [0, 1])
 def test_integer_labels_take_64_bits_only_where_they_need_them(sign, beyond):
-    labels = IntegerLabels()
+    labels = GrowingIntegers()
     edge = LARGEST if sign > 0 else -LARGEST - 1
     labels.append(np.array([0, edge + sign * beyond]))
-    assert labels.values.array.dtype == (np.int64 if beyond else np.int32)
+    assert labels.array.dtype == (np.int64 if beyond else np.int32)
 
 
 def test_labels_are_close_if_a_table_is_not_much_larger_than_they_are(monkeypatch):
@@ -101,7 +101,7 @@ def test_labels_are_close_if_a_table_is_not_much_larger_than_they_are(monkeypatc
         ([7, 11, 7, 7], False),
         ([7, 11, 7, 7, 7], True),
     ):
-        labels = IntegerLabels()
+        labels = GrowingIntegers()
         labels.append(np.array(values))
         assert labels.close is close
 

@@ -21,6 +21,7 @@ Columns = Sequence[str | int]  # of row, column and, but for pairs, value: names
 ROLES = ("row", "column", "value")
 NUMBERS = {2: "two", 3: "three"}
 MERGE = 1 << 18  # labels kept apart per batch before they are merged
+BATCH = 1 << 18  # rows decoded, or written, at a time
 
 
 class BadEntryError(ValueError):
@@ -52,6 +53,41 @@ class GrowingArray:
         return self.array
 
 
+class GrowingIntegers(GrowingArray):
+    """Integers, of 64 bits once one needs them, which know their bounds."""
+
+    def __init__(self) -> None:
+        super().__init__(np.int32)
+        self.least, self.largest = 0, -1
+
+    def append(self, part: NDArray[np.integer]) -> None:
+        """Add integers at the end."""
+        if not part.size:
+            return
+        bounds = (part.min(), part.max(), *((self.least, self.largest) if self.count else ()))
+        self.least, self.largest = int(min(bounds)), int(max(bounds))
+        limits = np.iinfo(self.array.dtype)
+        if not limits.min <= self.least <= self.largest <= limits.max:
+            self.array = self.array.astype(np.int64)
+        super().append(part)
+
+    @property
+    def close(self) -> bool:
+        """Whether a table from the least to the largest, which numbers faster than a dictionary, is small."""
+        return self.largest - self.least < max(MERGE, self.count)
+
+    def numbered(self) -> tuple[NDArray[np.integer], Labels]:
+        """Return which of the different integers each one is, and these in order; for close ones."""
+        values = self.finish()
+        found = np.zeros(self.largest - self.least + 1, dtype=bool)
+        for part in _parts(values):
+            found[part - self.least] = True
+        number = np.cumsum(found, dtype=np.int32) - np.int32(1)
+        for part in _parts(values):
+            part[:] = number[part - self.least]
+        return values, np.flatnonzero(found) + self.least
+
+
 class ValueColumn:
     """Numbers, all finite."""
 
@@ -74,26 +110,18 @@ class IndexColumn:
 
     def __init__(self, size: int | None, base: int = 0) -> None:
         self.size, self.base = size, base
-        self.positions = GrowingArray(np.int32)
-        self.largest = -1
+        self.positions = GrowingIntegers()
 
     def add(self, batch: Any) -> None:
         """Take a pyarrow array of integers."""
-        if batch.null_count:
-            _refuse(self.positions.count, batch.is_null().to_numpy(zero_copy_only=False), "is empty")
+        _refuse_nulls(self.positions.count, batch)
         part = batch.cast("int64").to_numpy() - self.base
-        largest = int(part.max(initial=-1))
-        if part.min(initial=0) < 0 or not self.holds(largest):
-            bad = (part < 0) | (part >= self.size) if self.size is not None else part < 0
-            _refuse(self.positions.count, bad, self.out_of_range)
-        self.largest = max(self.largest, largest)
-        if largest > np.iinfo(self.positions.array.dtype).max:
-            self.positions.array = self.positions.array.astype(np.int64)
+        _refuse(self.positions.count, ~self.holds(part), self.out_of_range)
         self.positions.append(part)
 
-    def holds(self, position: int) -> bool:
-        """Tell whether the side is long enough for a position counted from 0, as far as is known."""
-        return self.size is None or position < self.size
+    def holds(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell which positions, counted from 0, the side has, as far as its length is known."""
+        return (positions >= 0) & (positions < (np.inf if self.size is None else self.size))
 
     @property
     def out_of_range(self) -> str:
@@ -104,45 +132,8 @@ class IndexColumn:
 
     def finish(self) -> tuple[NDArray[np.integer], int, None]:
         """Return the positions counted from 0, the length of the side, and no labels."""
-        size = self.largest + 1 if self.size is None else self.size
+        size = self.positions.largest + 1 if self.size is None else self.size
         return self.positions.finish(), size, None
-
-
-class IntegerLabels:
-    """Integers as they come; where they are close together, a table numbers them faster than a dictionary."""
-
-    def __init__(self) -> None:
-        self.values = GrowingArray(np.int32)
-        self.least, self.largest = 0, -1
-
-    def append(self, part: NDArray[np.integer]) -> None:
-        """Add labels at the end."""
-        if not part.size:
-            return
-        bounds = int(part.min()), int(part.max())
-        first = not self.values.count
-        self.least = bounds[0] if first else min(self.least, bounds[0])
-        self.largest = bounds[1] if first else max(self.largest, bounds[1])
-        limits = np.iinfo(self.values.array.dtype)
-        if not limits.min <= self.least <= self.largest <= limits.max:
-            self.values.array = self.values.array.astype(np.int64)
-        self.values.append(part)
-
-    @property
-    def close(self) -> bool:
-        """Whether a table from the least to the largest is not much larger than the labels themselves."""
-        return self.largest - self.least < max(MERGE, self.values.count)
-
-    def finish(self) -> tuple[NDArray[np.integer], Labels]:
-        """Return the number of each entry's label, and the labels, which are close."""
-        values = self.values.finish()
-        found = np.zeros(self.largest - self.least + 1, dtype=bool)
-        for part in _parts(values):
-            found[part - self.least] = True
-        number = np.cumsum(found, dtype=np.int32) - np.int32(1)
-        for part in _parts(values):
-            part[:] = number[part - self.least]
-        return values, np.flatnonzero(found) + self.least
 
 
 class LabelColumn:
@@ -150,7 +141,9 @@ class LabelColumn:
 
     def __init__(self, text: bool) -> None:
         self.text = text  # from a text file: trim blanks, and take integers where all labels are integers
-        self.integers: IntegerLabels | None = IntegerLabels()  # all labels, as long as all are plain integers
+        self.integers: GrowingIntegers | None = (
+            GrowingIntegers()
+        )  # all labels, as long as all are plain integers
         self.codes = GrowingArray(np.int32)  # places in `labels`
         self.labels: Any = None  # all labels of `codes`, in order of appearance
         self.pending: list[Any] = []  # batches whose labels are not in `labels` yet
@@ -159,9 +152,7 @@ class LabelColumn:
     def add(self, batch: Any) -> None:
         """Take a pyarrow array of integers or strings, or of either dictionary-encoded."""
         if self.integers is not None and pa.types.is_integer(batch.type):
-            if batch.null_count:
-                nulls = batch.is_null().to_numpy(zero_copy_only=False)
-                _refuse(self.integers.values.count, nulls, "is empty")
+            _refuse_nulls(self.integers.count, batch)
             self.integers.append(batch.cast("int64").to_numpy())
             return
         self._become_dictionary()
@@ -172,8 +163,7 @@ class LabelColumn:
             trimmed = pc.utf8_trim_whitespace(batch.dictionary)
             batch = pa.DictionaryArray.from_arrays(batch.indices, trimmed)
         before = self.codes.count + sum(map(len, self.pending))
-        if batch.null_count:
-            _refuse(before, batch.is_null().to_numpy(zero_copy_only=False), "is empty")
+        _refuse_nulls(before, batch)
         if not pa.types.is_integer(batch.dictionary.type) and pc.index(batch.dictionary, "").as_py() >= 0:
             labels = batch.dictionary.to_numpy(zero_copy_only=False)
             _refuse(before, labels[batch.indices.to_numpy()] == "", "is empty")
@@ -181,7 +171,7 @@ class LabelColumn:
 
     def _become_dictionary(self) -> None:
         if self.integers is not None:
-            values, self.integers = self.integers.values.finish(), None
+            values, self.integers = self.integers.finish(), None
             for part in _parts(values):
                 self._add_dictionary(pa.array(part, pa.int64()).dictionary_encode())
 
@@ -211,7 +201,7 @@ class LabelColumn:
     def finish(self) -> tuple[NDArray[np.integer], int, Labels]:
         """Return the number of each entry's label, how many labels there are, and the labels."""
         if self.integers is not None and self.integers.close:
-            codes, labels = self.integers.finish()
+            codes, labels = self.integers.numbered()
             return codes, len(labels), labels
         self._become_dictionary()
         if self.pending:
@@ -242,7 +232,9 @@ def place_columns(columns: Columns, names: Sequence[str], named: bool, file: str
     """Return the positions of the columns, given by name or by position."""
     places = []
     for column in columns:
-        place = column if isinstance(column, int) else _find(column, names if named else ())
+        place = column
+        if isinstance(place, str):
+            place = names.index(place) if named and place in names else -1
         if not 0 <= place < len(names):
             there = ", ".join(map(repr, names)) if named else f"{len(names)} columns and no header"
             raise ValueError(f"{file}: there is no column {column!r}; there are: {there}")
@@ -250,10 +242,6 @@ def place_columns(columns: Columns, names: Sequence[str], named: bool, file: str
     if len(set(places)) < len(columns):
         raise ValueError(f"columns must name {NUMBERS[len(columns)]} different columns, got {columns!r}")
     return tuple(places)
-
-
-def _find(name: str, names: Sequence[str]) -> int:
-    return names.index(name) if name in names else -1
 
 
 def _label_array(labels: Any, from_text: bool) -> Labels:
@@ -264,6 +252,11 @@ def _label_array(labels: Any, from_text: bool) -> Labels:
     if pa.types.is_integer(labels.type):
         return np.asarray(labels.cast("int64").to_numpy())
     return labels.to_numpy(zero_copy_only=False).astype(np.str_)  # type: ignore[no-any-return]
+
+
+def _refuse_nulls(count: int, batch: Any) -> None:
+    if batch.null_count:
+        _refuse(count, batch.is_null().to_numpy(zero_copy_only=False), "is empty")
 
 
 def _refuse(count: int, bad: NDArray[np.bool_], problem: str) -> None:

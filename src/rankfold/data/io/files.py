@@ -9,25 +9,20 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from rankfold.data.io.columns import Columns, Gather, IndexColumn, LabelColumn, ValueColumn
+from rankfold.data.io.columns import BATCH, Columns, Gather, IndexColumn, LabelColumn, ValueColumn
 from rankfold.data.io.matrices import read_market, read_npz, write_market, write_npz
 from rankfold.data.io.parquet import read_parquet, write_parquet
 from rankfold.data.io.streams import name_of, reading, writing
-from rankfold.data.io.text import read_text, write_text
+from rankfold.data.io.text import read_lines, sniff, write_text
 from rankfold.data.triples import Triples, index_dtype
 
-FORMATS = {
-    ".csv": "csv",
-    ".dat": "csv",
-    ".data": "csv",
-    ".txt": "csv",
+FORMATS = dict.fromkeys((".csv", ".dat", ".data", ".txt"), "csv") | {
     ".tsv": "tsv",
     ".parquet": "parquet",
     ".pq": "parquet",
     ".mtx": "mtx",
     ".npz": "npz",
 }
-BATCH = 1 << 18  # rows written at a time
 
 
 def read_triples(
@@ -44,7 +39,8 @@ def read_triples(
 
     Row and column labels, integers or strings, are numbered from 0 in sorted order, so that the result does
     not depend on the order of the lines. Labels of a text file are integers if all of them are (007 is not:
-    its zeros would be lost). Repeated pairs are kept.
+    its zeros would be lost). Repeated pairs are kept. Where the file cannot be read as triples, the message
+    of the ValueError names the file, the line and the remedy.
 
     Parameters
     ----------
@@ -66,15 +62,6 @@ def read_triples(
     shape : (int, int), optional
         Shape of the matrix, with ``indices=True``; by default just large enough.
 
-    Returns
-    -------
-    Triples
-
-    Raises
-    ------
-    ValueError
-        If the file cannot be read as triples: the message names the file, the line and the remedy.
-
     Examples
     --------
     >>> import io
@@ -95,22 +82,17 @@ def read_triples(
             return read_market(stream, name)
         if kind == "npz":
             return read_npz(stream, name)
-        gather = _gather(kind, indices, shape)
+        d1, d2 = shape or (None, None)
+        text = kind != "parquet"
+        rows = IndexColumn(d1) if indices else LabelColumn(text)
+        cols = IndexColumn(d2) if indices else LabelColumn(text)
+        gather = rows, cols, ValueColumn()
         if kind == "parquet":
             read_parquet(stream, name, columns, gather)
         else:
-            read_text(stream, name, columns, "\t" if kind == "tsv" else delimiter, header, gather)
-    triples = _assemble(gather, name)
-    pa.default_memory_pool().release_unused()  # what it keeps for itself is not small
-    return triples
-
-
-def _gather(kind: str, indices: bool, shape: tuple[int, int] | None) -> Gather:
-    if indices:
-        d1, d2 = shape or (None, None)
-        return IndexColumn(d1), IndexColumn(d2), ValueColumn()
-    text = kind != "parquet"
-    return LabelColumn(text), LabelColumn(text), ValueColumn()
+            delimiter = "\t" if kind == "tsv" else delimiter
+            read_lines(stream, name, gather, *sniff(stream, name, columns, delimiter, header))
+    return _assemble(gather, name)
 
 
 def _assemble(gather: Gather, name: str) -> Triples:
@@ -121,14 +103,10 @@ def _assemble(gather: Gather, name: str) -> Triples:
         )
     (i, d1, row_labels), (j, d2, col_labels) = rows.finish(), cols.finish()
     dtype = index_dtype((d1, d2))
-    return Triples(
-        i.astype(dtype, copy=False),
-        j.astype(dtype, copy=False),
-        values.finish(),
-        (d1, d2),
-        row_labels,
-        col_labels,
-    )
+    i, j = i.astype(dtype, copy=False), j.astype(dtype, copy=False)
+    triples = Triples(i, j, values.finish(), (d1, d2), row_labels, col_labels)
+    pa.default_memory_pool().release_unused()  # what it keeps for itself is not small
+    return triples
 
 
 def write_triples(
@@ -149,7 +127,6 @@ def write_triples(
     ----------
     file : path, "-" for standard output, or a binary file object
         A text file or mtx whose name ends in .gz is compressed.
-    triples : Triples
     columns : three names
         The header.
     format : {"csv", "tsv", "parquet", "mtx", "npz"}, optional
@@ -188,17 +165,12 @@ def write_triples(
 
 def _batches(triples: Triples, columns: Sequence[str]) -> tuple[Any, Iterator[Any]]:
     """Return the schema of a table of the triples, and its rows in record batches."""
-    row_labels, col_labels = (
-        None if labels is None else pa.array(labels) for labels in (triples.row_labels, triples.col_labels)
-    )
+    labels = [None if side is None else pa.array(side) for side in (triples.row_labels, triples.col_labels)]
 
     def columns_of(part: slice) -> list[Any]:
-        rows, cols = pa.array(triples.rows[part]), pa.array(triples.cols[part])
-        return [
-            rows if row_labels is None else row_labels.take(rows),
-            cols if col_labels is None else col_labels.take(cols),
-            pa.array(triples.values[part]),
-        ]
+        places = pa.array(triples.rows[part]), pa.array(triples.cols[part])
+        named = [at if names is None else names.take(at) for at, names in zip(places, labels, strict=True)]
+        return [*named, pa.array(triples.values[part])]
 
     types = [column.type for column in columns_of(slice(0))]
     schema = pa.schema(list(zip(columns, types, strict=True)))

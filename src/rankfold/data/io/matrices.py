@@ -10,14 +10,13 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import load_npz
 
-from rankfold.data.io.columns import IndexColumn, ValueColumn
+from rankfold.data.io.columns import BATCH, IndexColumn, ValueColumn
 from rankfold.data.io.streams import seekable
 from rankfold.data.io.text import Layout, read_lines, write_lines
 from rankfold.data.triples import Triples, index_dtype
 
 KEYS = ("rows", "cols", "values", "shape")
 LABELS = ("row_labels", "col_labels")
-BATCH = 1 << 18  # entries written at a time
 MARKET_KINDS = list(itertools.product(("real", "integer"), ("general", "symmetric")))
 MARKET_LAYOUT = Layout(" ", names=("row", "column", "value"), places=(0, 1, 2))
 
@@ -34,7 +33,7 @@ def read_market(stream: BinaryIO, file: str) -> Triples:
         )
     d1, d2, count, line_number = _size_line(stream, file)
     gather = IndexColumn(d1, base=1), IndexColumn(d2, base=1), ValueColumn()
-    read_lines(stream, file, MARKET_LAYOUT, gather, b"", line_number + 1)
+    read_lines(stream, file, gather, MARKET_LAYOUT, b"", line_number + 1)
     values = gather[2].finish()
     if len(values) != count:
         raise ValueError(
@@ -83,7 +82,10 @@ def read_npz(stream: BinaryIO, file: str) -> Triples:
         with np.load(stream, allow_pickle=False) as archive:
             if "format" in archive:
                 stream.seek(start)
-                return _from_sparse(load_npz(stream).tocoo())
+                matrix = load_npz(stream).tocoo()
+                dtype: Any = index_dtype(matrix.shape)
+                rows, cols = (index.astype(dtype, copy=False) for index in matrix.coords)
+                return _checked(Triples(rows, cols, matrix.data.astype(float, copy=False), matrix.shape))
             missing = [key for key in KEYS if key not in archive]
             if missing:
                 raise ValueError(f"holds no array named {missing[0]!r}, but {sorted(archive)}")
@@ -98,12 +100,6 @@ def write_npz(stream: BinaryIO, triples: Triples) -> None:
     """Write an archive of all arrays, with the shape and the labels."""
     arrays: dict[str, Any] = {key: getattr(triples, key) for key in (*KEYS, *LABELS)}
     np.savez(stream, **{key: array for key, array in arrays.items() if array is not None})
-
-
-def _from_sparse(matrix: Any) -> Triples:
-    dtype = index_dtype(matrix.shape)
-    rows, cols = (index.astype(dtype, copy=False) for index in matrix.coords)
-    return _checked(Triples(rows, cols, matrix.data.astype(np.float64, copy=False), matrix.shape))
 
 
 def _checked(triples: Triples) -> Triples:

@@ -14,37 +14,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rankfold.data.io.columns import Columns, LabelColumn
+from rankfold.data.io.columns import BATCH, Columns, LabelColumn
 from rankfold.data.io.files import format_of
-from rankfold.data.io.parquet import BATCH as PARQUET_BATCH
 from rankfold.data.io.parquet import open_columns
 from rankfold.data.io.streams import name_of, reading
-from rankfold.data.io.text import Layout, blocks, explain, first_line, may_hide_text, parse, sniff
+from rankfold.data.io.text import Layout, blocks, explain, may_hide_text, parse, reads_as, sniff
 from rankfold.data.labels import LabelIndex
 
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Some pairs of a file, in its order.
+    """Some pairs of a file, in its order."""
 
-    Attributes
-    ----------
-    rows, cols
-        Positions in the matrix; -1 where it has no such row or column.
-    row_labels, col_labels
-        What the file calls them, as pyarrow arrays.
-    place
-        Names the file and the line of a pair, given its number in the batch.
-    header
-        The fields of the first line that was taken for names of columns; None if it was read as a pair.
-    """
-
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64]  # positions in the matrix; -1 where it has no such row
     cols: NDArray[np.int64]
-    row_labels: Any
+    row_labels: Any  # what the file calls them, as pyarrow arrays
     col_labels: Any
-    place: Callable[[int], str]
-    header: tuple[str, ...] | None = None
+    place: Callable[[int], str]  # names the file and the line of a pair, given its number in the batch
+    header: tuple[str, ...] | None = None  # the fields of the first line, unless it was read as a pair
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -93,9 +80,8 @@ def read_pairs(
         if kind == "parquet":
             yield from _from_parquet(stream, name, columns, (rows, cols))
         else:
-            yield from _from_text(
-                stream, name, columns, "\t" if kind == "tsv" else delimiter, header, (rows, cols)
-            )
+            delimiter = "\t" if kind == "tsv" else delimiter
+            yield from _from_text(stream, name, columns, delimiter, header, (rows, cols))
 
 
 Sides = tuple[LabelIndex, LabelIndex]
@@ -104,10 +90,9 @@ Sides = tuple[LabelIndex, LabelIndex]
 def _from_text(
     stream: BinaryIO, file: str, columns: Columns, delimiter: str | None, header: bool | None, sides: Sides
 ) -> Iterator[PairBatch]:
-    first, line_number = first_line(stream, file)
-    layout = sniff(first, columns, delimiter, header, file, lambda fields: _names(fields, sides))
-    if layout.header:
-        first, line_number = b"", line_number + 1
+    layout, first, line_number = sniff(
+        stream, file, columns, delimiter, header, lambda fields: _names(fields, sides)
+    )
     found = False
     for block in blocks(stream, first):
         prepared = layout.prepare(block)
@@ -124,16 +109,10 @@ def _from_text(
 
 def _names(fields: list[str], sides: Sides) -> bool:
     """Tell whether the fields look like names of columns: the matrix knows neither of them."""
-    known = [side.find_text(name) >= 0 for side, name in zip(sides, fields, strict=True)]
-    numbers = [side.integers and _is_integer(name) for side, name in zip(sides, fields, strict=True)]
-    return not any(known) and not any(numbers)
-
-
-def _is_integer(field: str) -> bool:
-    with suppress(ValueError):
-        int(field)
-        return True
-    return False
+    return not any(
+        side.find_text(name) >= 0 or (side.integers and reads_as(int, name))
+        for side, name in zip(sides, fields, strict=True)
+    )
 
 
 def _text_batch(block: bytes, layout: Layout, sides: Sides, file: str, line_number: int) -> PairBatch:
@@ -169,7 +148,7 @@ def _line_of(block: bytes, layout: Layout, number: int) -> int:
 def _from_parquet(stream: BinaryIO, file: str, columns: Columns, sides: Sides) -> Iterator[PairBatch]:
     table, chosen = open_columns(stream, file, columns, (LabelColumn(text=False), LabelColumn(text=False)))
     count = 0
-    for batch in table.iter_batches(PARQUET_BATCH, columns=chosen):
+    for batch in table.iter_batches(BATCH, columns=chosen):
         names = []
         for name in chosen:
             column = batch.column(name)

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyarrow import parquet, types
 
 from rankfold.data.io.columns import (
+    BATCH,
     ROLES,
     BadEntryError,
     Columns,
@@ -18,8 +19,6 @@ from rankfold.data.io.columns import (
     place_columns,
 )
 from rankfold.data.io.streams import seekable
-
-BATCH = 1 << 18  # rows decoded at a time
 
 
 def open_columns(

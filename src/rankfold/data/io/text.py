@@ -66,15 +66,16 @@ HasHeader = Callable[[list[str]], bool]  # tells from the chosen fields of the f
 
 
 def sniff(
-    line: bytes,
+    stream: BinaryIO,
+    file: str,
     columns: Columns,
     delimiter: str | None,
     header: bool | None,
-    file: str,
-    has_header: HasHeader = lambda fields: not _is_number(fields[-1]),
-) -> Layout:
-    """Learn the layout from the first line that is not blank."""
-    text = line.decode(errors="replace").rstrip("\r\n")
+    has_header: HasHeader = lambda fields: not reads_as(float, fields[-1]),
+) -> tuple[Layout, bytes, int]:
+    """Return the layout, the first line if it holds entries, and the number of the first line that does."""
+    first, line_number = _first_line(stream, file)
+    text = first.decode(errors="replace").rstrip("\r\n")
     needed = len(columns)
     delimiter = delimiter or next((d for d in DELIMITERS if text.count(d) >= needed - 1), ",")
     bare = Layout(delimiter)
@@ -92,27 +93,12 @@ def sniff(
             [fields[place] for place in place_columns(columns, fields, False, file)]
         )
     names = fields if header else [str(k) for k in range(len(fields))]
-    return Layout(delimiter, header, tuple(names), place_columns(columns, names, header, file))
-
-
-def read_text(
-    stream: BinaryIO,
-    file: str,
-    columns: Columns,
-    delimiter: str | None,
-    header: bool | None,
-    gather: Gather,
-) -> None:
-    """Read all lines into the three columns of `gather`."""
-    first, line_number = first_line(stream, file)
-    layout = sniff(first, columns, delimiter, header, file)
-    if layout.header:
-        first, line_number = b"", line_number + 1
-    read_lines(stream, file, layout, gather, first, line_number)
+    layout = Layout(delimiter, header, tuple(names), place_columns(columns, names, header, file))
+    return (layout, b"", line_number + 1) if header else (layout, first, line_number)
 
 
 def read_lines(
-    stream: BinaryIO, file: str, layout: Layout, gather: Gather, first: bytes, line_number: int
+    stream: BinaryIO, file: str, gather: Gather, layout: Layout, first: bytes, line_number: int
 ) -> None:
     """Read the line `first`, which has the given number, and all that follow it."""
     for block in blocks(stream, first):
@@ -124,7 +110,7 @@ def read_lines(
         line_number += block.count(b"\n")
 
 
-def first_line(stream: BinaryIO, file: str) -> tuple[bytes, int]:
+def _first_line(stream: BinaryIO, file: str) -> tuple[bytes, int]:
     """Return the first line that is not blank, and its number."""
     for number, line in enumerate(iter(stream.readline, b""), start=1):
         line = line.removeprefix(BYTE_ORDER_MARK)
@@ -142,12 +128,11 @@ def lines_of_entries(
 ) -> list[int]:
     """Return on which lines of a text file its entries, counted from 0, end; blank lines are no entries."""
     with reading(file) as stream:
-        first, number = first_line(stream, name_of(file))
-        layout = sniff(first, columns, delimiter, header, name_of(file))
-        lines = stream if layout.header else itertools.chain([first], stream)
+        layout, first, number = sniff(stream, name_of(file), columns, delimiter, header)
+        lines = itertools.chain([first] if first else [], stream)
         texts = (layout.prepare(line).decode(errors="replace") for line in lines)
         reader = csv.reader(texts, delimiter=layout.separator)
-        ends = (number + layout.header + reader.line_num - 1 for fields in reader if fields)
+        ends = (number + reader.line_num - 1 for fields in reader if fields)
         wanted = {k: end for k, end in enumerate(itertools.islice(ends, max(entries) + 1)) if k in entries}
     return [wanted[k] for k in entries]
 
@@ -242,18 +227,18 @@ def _problem(field: str, column: ValueColumn | IndexColumn | LabelColumn) -> str
         undecoded = any("\udc80" <= character <= "\udcff" for character in field)
         return "is not UTF-8 text" if undecoded else None
     if isinstance(column, ValueColumn):
-        if not _is_number(field):
+        if not reads_as(float, field):
             return "is not a number"
         return None if math.isfinite(float(field)) else "is not finite"
     if not field.strip().lstrip("-").isdigit():
         return "is not an integer"
-    position = int(field) - column.base
-    return None if position >= 0 and column.holds(position) else column.out_of_range
+    return None if column.holds(np.array(int(field) - column.base)) else column.out_of_range
 
 
-def _is_number(field: str) -> bool:
+def reads_as(kind: type[float], field: str) -> bool:
+    """Tell whether a field can be read as a number of this kind."""
     try:
-        float(field)
+        kind(field)
     except ValueError:
         return False
     return True
