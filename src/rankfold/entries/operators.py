@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,36 +13,17 @@ from rankfold.entries.arrays import like, to_numpy
 from rankfold.entries.sorted_entries import SortedEntries, sweep
 from rankfold.entries.store import Array
 
+if TYPE_CHECKING:
+    from rankfold.entries.observed import Observed
+
 Floats = NDArray[Any]
-
-
-class SortedBothWays(Protocol):
-    """Positions sorted by rows and by columns: all that an operator has to know of Ω."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
-        ...
-
-    @property
-    def by_row(self) -> SortedEntries:
-        """The entries by row."""
-        ...
-
-    @property
-    def by_column(self) -> SortedEntries:
-        """The entries by column."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
 class SparseMatrix:
-    """Values at the positions of Ω, zero elsewhere.
+    """Values at the positions of Ω, given by row and by column; zero elsewhere."""
 
-    `values` gives them by row and by column.
-    """
-
-    observed: SortedBothWays
+    observed: Observed
     values: tuple[Floats, Floats]
 
     @property
@@ -68,7 +49,7 @@ class SparseMatrix:
 class Indicator:
     """Ones at the positions of Ω, zero elsewhere."""
 
-    observed: SortedBothWays
+    observed: Observed
 
     def __matmul__(self, X: Array) -> Array:
         """S X."""
@@ -81,9 +62,9 @@ class Indicator:
 
 def _product(side: SortedEntries, values: Floats | None, X: Array) -> Array:
     dtype = np.dtype(np.float64) if values is None else values.dtype
-    (block,) = (array.astype(dtype, copy=False) for array in to_numpy(X))
+    block = to_numpy(X)[0].astype(dtype, copy=False)
     product = np.empty((side.lines, block.shape[1]), dtype)
     kernel = kernels.sweeps.product(block.shape[1], valued=values is not None)
     side = side if values is None else replace(side, data=values[:, None])
     sweep(kernel, block.shape[1] * side.indices.size, (side, (block, product)))
-    return like(X, product)[0]
+    return like(X, product)
