@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,17 +13,26 @@ from rankfold.entries.arrays import like, to_numpy
 from rankfold.entries.sorted_entries import SortedEntries, sweep
 from rankfold.entries.store import Array
 
-if TYPE_CHECKING:
-    from rankfold.entries.observed import Observed
-
 Floats = NDArray[Any]
+
+
+class SortedBothWays(Protocol):
+    """Positions sorted by rows and by columns: all that an operator has to know of Ω."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+
+    @property
+    def sides(self) -> tuple[SortedEntries, SortedEntries]:
+        """The entries by row, and by column."""
 
 
 @dataclass(frozen=True, eq=False)
 class SparseMatrix:
     """Values at the positions of Ω, given by row and by column; zero elsewhere."""
 
-    observed: Observed
+    observed: SortedBothWays
     values: tuple[Floats, Floats]
 
     @property
@@ -38,26 +47,26 @@ class SparseMatrix:
 
     def __matmul__(self, X: Array) -> Array:
         """S X."""
-        return _product(self.observed.by_row, self.values[0], X)
+        return _product(self.observed.sides[0], self.values[0], X)
 
     def transposed_times(self, X: Array) -> Array:
         """Sᵀ X."""
-        return _product(self.observed.by_column, self.values[1], X)
+        return _product(self.observed.sides[1], self.values[1], X)
 
 
 @dataclass(frozen=True, eq=False)
 class Indicator:
     """Ones at the positions of Ω, zero elsewhere."""
 
-    observed: Observed
+    observed: SortedBothWays
 
     def __matmul__(self, X: Array) -> Array:
         """S X."""
-        return _product(self.observed.by_row, None, X)
+        return _product(self.observed.sides[0], None, X)
 
     def transposed_times(self, X: Array) -> Array:
         """Sᵀ X."""
-        return _product(self.observed.by_column, None, X)
+        return _product(self.observed.sides[1], None, X)
 
 
 def _product(side: SortedEntries, values: Floats | None, X: Array) -> Array:
