@@ -30,6 +30,11 @@ def identity_like(A: Array, size: int) -> Array:
     return array_namespace(A).eye(size, dtype=A.dtype, device=device(A))
 
 
+def diagonal(values: Array) -> Array:
+    """Return the diagonal matrix of these values."""
+    return values[:, None] * identity_like(values, values.shape[0])
+
+
 def gram(A: Array, B: Array) -> Array:
     """Return AᵀB for tall A and B."""
     return A.T @ B
@@ -68,16 +73,7 @@ def pair_sums(values: Array) -> Array:
 
 
 def lyapunov(A: Array, C: Array) -> Array:
-    """Solve A X + X A = C for symmetric positive definite A.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> A, C = np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([[0.0, 1.0], [-1.0, 0.0]])
-    >>> X = lyapunov(A, C)
-    >>> np.allclose(A @ X + X @ A, C)
-    True
-    """
+    """Solve A X + X A = C for symmetric positive definite A."""
     values, E = array_namespace(A).linalg.eigh(A)
     return E @ ((E.T @ C @ E) / pair_sums(values)) @ E.T
 
@@ -138,15 +134,7 @@ def gram_in_basis(A: Array, B: Array, N: Array, graded: bool) -> Array:
 
 
 def svd_of_product(L: Array, R: Array) -> tuple[Array, Array, Array]:
-    """Return the thin singular value decomposition (U, s, V) of L Rᵀ, without forming it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> L, R = np.array([[3.0], [4.0]]), np.array([[0.0], [2.0], [0.0]])
-    >>> svd_of_product(L, R)[1]
-    array([10.])
-    """
+    """Return the thin singular value decomposition (U, s, V) of L Rᵀ, without forming it."""
     (T_L, N_L, _), (T_R, N_R, _) = gram_factor(L), gram_factor(R)
     A, s, Ct = array_namespace(L).linalg.svd(T_L @ T_R.T, full_matrices=False)
     return polar(L @ (N_L @ A)), s, polar(R @ (N_R @ Ct.T))

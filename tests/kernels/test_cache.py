@@ -19,7 +19,8 @@ where = rng.choice(400, 200, replace=False)
 cost = Completion(where // 20, where % 20, rng.standard_normal(200), (20, 20))
 L, R = rng.standard_normal((2, 20, 2))
 cost.value(L, R)
-kernels = sweeps.value(2, 0, False), sorting._count, sorting._split, sorting._sort_buckets
+value = sweeps.evaluation(2, 0, False, partials=False)
+kernels = value, sorting._count, sorting._split, sorting._sort_buckets
 print(*(sum(kernel.stats.cache_misses.values()) for kernel in kernels))
 """
 
@@ -44,7 +45,7 @@ def test_kernels_are_cached_between_processes(tmp_path):
 
 
 def test_the_name_on_disk_changes_with_any_file_of_the_folder(tmp_path):
-    kernel = sweeps.value(3, 0, False)
+    kernel = sweeps.evaluation(3, 0, False, partials=False)
     assert compiling.SOURCES in kernel._cache._cache_file._index_path
     folder = tmp_path / "kernels"
     shutil.copytree(Path(compiling.__file__).parent, folder, ignore=shutil.ignore_patterns("__pycache__"))

@@ -1,26 +1,15 @@
 """What we minimise: smooth functions of a low-rank matrix, seen through its two factors."""
 
-from rankfold.costs.base import Combination, Cost, Evaluation
-from rankfold.costs.completion import Completion
-from rankfold.costs.custom import Custom
-from rankfold.costs.losses import Loss
-from rankfold.costs.offsets import Offsets, WithOffsets
-from rankfold.costs.pairs import Pairs
-from rankfold.costs.regression import Regression
-from rankfold.costs.regularisers import Frobenius, Nuclear, Unobserved
-
-__all__ = [
-    "Combination",
-    "Completion",
-    "Cost",
-    "Custom",
-    "Evaluation",
-    "Frobenius",
-    "Loss",
-    "Nuclear",
-    "Offsets",
-    "Pairs",
-    "Regression",
-    "Unobserved",
-    "WithOffsets",
-]
+from rankfold.costs.base import Combination as Combination
+from rankfold.costs.base import Cost as Cost
+from rankfold.costs.base import Evaluation as Evaluation
+from rankfold.costs.completion import Completion as Completion
+from rankfold.costs.custom import Custom as Custom
+from rankfold.costs.losses import Loss as Loss
+from rankfold.costs.offsets import Offsets as Offsets
+from rankfold.costs.offsets import WithOffsets as WithOffsets
+from rankfold.costs.pairs import Pairs as Pairs
+from rankfold.costs.regression import Regression as Regression
+from rankfold.costs.regularisers import Frobenius as Frobenius
+from rankfold.costs.regularisers import Nuclear as Nuclear
+from rankfold.costs.regularisers import Unobserved as Unobserved

@@ -25,13 +25,6 @@ def check_factors(shape: tuple[int, int], Ls: Sequence[Any], Rs: Sequence[Any]) 
 
 
 def checked_factors(shape: tuple[int, int], Ls: Sequence[Any], Rs: Sequence[Any]) -> list[NDArray[Any]]:
-    """Return all L, then all R, as NumPy arrays of one floating type, checked against the shape of W.
-
-    Examples
-    --------
-    >>> L, R = checked_factors((2, 3), [[[1], [2]]], [[[1.0], [2.0], [3.0]]])
-    >>> L.dtype, R.shape
-    (dtype('float64'), (3, 1))
-    """
+    """Return all L, then all R, as NumPy arrays of one floating type, checked against the shape of W."""
     check_factors(shape, Ls, Rs)
     return to_numpy(*Ls, *Rs)

@@ -141,19 +141,20 @@ class Combination(Cost):
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ."""
-        (a, first), *others = [(a, Evaluation.of(term.evaluate(L, R))) for a, term in self.terms]
-        value, f_L, f_R = (a * part for part in first)
-        for a, more in others:
-            value, f_L, f_R = value + a * more.value, f_L + a * more.f_L, f_R + a * more.f_R
-        return Evaluation(value, f_L, f_R)
+        return Evaluation(*self._sum([Evaluation.of(term.evaluate(L, R)) for _, term in self.terms]))
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
         """Change of `f_L` and `f_R` along (dL, dR)."""
-        (a, first), *others = [(a, term.derivative(L, R, dL, dR)) for a, term in self.terms]
-        df_L, df_R = (a * part for part in first)
-        for a, more in others:
-            df_L, df_R = df_L + a * more[0], df_R + a * more[1]
+        df_L, df_R = self._sum([term.derivative(L, R, dL, dR) for _, term in self.terms])
         return df_L, df_R
+
+    def _sum(self, results: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Σ a_k results[k], part by part."""
+        (a, _), *others = self.terms
+        parts = [a * part for part in results[0]]
+        for (a, _), more in zip(others, results[1:], strict=True):
+            parts = [part + a * other for part, other in zip(parts, more, strict=True)]
+        return parts
 
     def value(self, L: Array, R: Array) -> float:
         """Value alone."""
@@ -163,10 +164,8 @@ class Combination(Cost):
         """Coefficients, constant first, of t ↦ f((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ), if all terms are quadratic."""
         if not self.quadratic:
             return super().polynomial(Ls, Rs)
-        coefficients = np.zeros(2 * (len(Ls) + len(Rs)) - 3)
-        for a, term in self.terms:
-            coefficients += a * term.polynomial(Ls, Rs)
-        return coefficients
+        zeros = np.zeros(2 * (len(Ls) + len(Rs)) - 3)
+        return sum((a * term.polynomial(Ls, Rs) for a, term in self.terms), start=zeros)
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return the start point of the first term that offers one."""

@@ -14,7 +14,7 @@ from rankfold.costs.base import Array, Cost, Evaluation, Products
 from rankfold.costs.losses import Loss
 from rankfold.entries.lanczos import dominant_svd
 from rankfold.entries.observed import Duplicates, Observed
-from rankfold.entries.store import EntryStore, Operator
+from rankfold.entries.store import EntryStore
 from rankfold.remembered import remembered
 
 # A step-size from this many entries is right to about 1/√entries: for CG as good as the exact one.
@@ -25,10 +25,8 @@ MAX_SAMPLING = 8  # beyond it, laying out the factors costs more than the pass
 class Completion(Cost):
     """f(W) = (1/|Ω|) Σ w_ij ℓ(W_ij, y_ij) over the observed entries (i, j) in Ω.
 
-    The triples are checked, sorted by rows and by columns, and kept so; the arrays given are not.
-
-    It is a loss over a store of entries, which passes over them: the one in memory, unless `from_observed` is
-    given another (`rankfold.entries.store`).
+    The triples are checked, sorted by rows and by columns, and kept so (in memory, unless `from_observed` is
+    given another `rankfold.entries.store`); the arrays given are not.
 
     Parameters
     ----------
@@ -95,27 +93,12 @@ class Completion(Cost):
 
     @classmethod
     def from_triples(cls, triples: Any, **options: Any) -> Completion:
-        """Take `rows`, `cols`, `values` and `shape` of an object, such as `data.read_triples` reads.
-
-        Examples
-        --------
-        >>> import rankfold as rf
-        >>> data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0)
-        >>> Completion.from_triples(data).shape
-        (60, 50)
-        """
+        """Take `rows`, `cols`, `values` and `shape` of an object, such as `data.read_triples` reads."""
         return cls(triples.rows, triples.cols, triples.values, triples.shape, **options)
 
     @classmethod
     def from_sparse(cls, matrix: Any, **options: Any) -> Completion:
-        """Take the stored entries of a SciPy sparse matrix or array; stored zeros are observations.
-
-        Examples
-        --------
-        >>> from scipy.sparse import csr_array
-        >>> Completion.from_sparse(csr_array([[1.0, 0.0], [0.0, 2.0]])).observed.size
-        2
-        """
+        """Take the stored entries of a SciPy sparse matrix or array; stored zeros are observations."""
         triples = matrix.tocoo()
         return cls(triples.row, triples.col, triples.data, triples.shape, **options)
 
@@ -179,36 +162,15 @@ class Completion(Cost):
 
     def gradient_products(self, L: Array, R: Array) -> Products:
         """Return the function (X, Y) ↦ (S X, SᵀY) for S = ∇f(L Rᵀ), which is sparse: it is computed once."""
-        S = self.gradient_matrix(L, R)
-        return lambda X, Y: (S @ X, S.transposed_times(Y))
-
-    def gradient_matrix(self, L: Array, R: Array) -> Operator:
-        """Return S = ∇f(L Rᵀ), whose entries outside Ω are zero."""
         if not L.shape[1]:  # W = 0
             xp, place = array_namespace(L), device(L)
             L, R = (xp.zeros((d, 1), dtype=L.dtype, device=place) for d in self.shape)
         check_factors(self.shape, (L,), (R,))
-        return self.store.gradient(L, R, self.loss)
+        S = self.store.gradient(L, R, self.loss)
+        return lambda X, Y: (S @ X, S.transposed_times(Y))
 
-    def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
-        """Coefficients, constant first, of t ↦ f((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ), for up to three of each.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> cost = Completion([0], [0], [1.0], (1, 1))
-        >>> one = np.ones((1, 1))
-        >>> cost.polynomial([one, one], [one]).tolist()  # ((1 + t) 1 - 1)²
-        [0.0, 0.0, 1.0]
-        """
-        return self._polynomial(Ls, Rs, every=1)
-
-    def sampled_polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64] | None:
-        """The polynomial of the entries of some rows, if those are enough to give good step-sizes."""
-        every = min(self.store.size // SAMPLED_ENTRIES, MAX_SAMPLING)
-        return self._polynomial(Ls, Rs, every) if every > 1 else None
-
-    def _polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int) -> NDArray[np.float64]:
+    def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int = 1) -> NDArray[np.float64]:
+        """Coefficients, constant first, of t ↦ f((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ), from one in `every` rows."""
         if not self.quadratic:
             return super().polynomial(Ls, Rs)
         if not (1 <= len(Ls) <= 3 and 1 <= len(Rs) <= 3):
@@ -218,18 +180,17 @@ class Completion(Cost):
         check_factors(self.shape, Ls, Rs)
         return self.store.polynomial(Ls, Rs, every)
 
+    def sampled_polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64] | None:
+        """The polynomial of the entries of some rows, if those are enough to give good step-sizes."""
+        every = min(self.store.size // SAMPLED_ENTRIES, MAX_SAMPLING)
+        return self.polynomial(Ls, Rs, every) if every > 1 else None
+
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return the dominant rank-r SVD (U, s, V) of the zero-filled data, times d1 d2 / |Ω|.
 
         For other losses than the square, the data are replaced by what a gradient step from W = 0 makes of
         them: -ℓ'(0, y) / max ℓ''(0, y). Residuals of the singular vectors are at most 1e-2 of the largest
         singular value, where 40 steps of block Lanczos suffice for that.
-
-        Examples
-        --------
-        >>> U, s, V = Completion.from_dense([[3.0, 0.0], [0.0, 1.0]]).start(1)
-        >>> s.round(12).tolist()
-        [3.0]
         """
         if not (isinstance(rank, (int, np.integer)) and 1 <= rank <= min(self.shape)):
             raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import array_api_compat
@@ -79,10 +80,9 @@ class Custom(Cost):
         shape
             The shape of W.
         derivative
-            (L, R, dL, dR) -> (df_L, df_R), the change of f_L and f_R along (dL, dR). If it is not given,
-            central differences of the partials stand in: two more evaluations per Hessian product, right to
-            about 1e-9 relative, which is enough for trust regions to converge, but not quadratically to the
-            last digits.
+            (L, R, dL, dR) -> (df_L, df_R), the change of f_L and f_R along (dL, dR); by default by central
+            differences: two more evaluations per Hessian product, right to about 1e-9 relative, enough for
+            trust regions to converge, but not quadratically to the last digits.
         like
             As above.
 
@@ -96,7 +96,7 @@ class Custom(Cost):
         6.0
         """
         cost = object.__new__(cls)
-        cost._set(partials, derivative or _Differences(partials), shape, like)
+        cost._set(partials, derivative or partial(_differences, partials), shape, like)
         return cost
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
@@ -143,47 +143,35 @@ class _Autodiff:
         return value.item(), *_like(L, f_L, f_R)
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
+        from torch.func import grad, jvp
+
         L_, R_, dL_, dR_ = _tensors(L, R, dL, dR)
         if self.forward:
             try:
-                return _like(L, *self._forward_over_reverse(L_, R_, dL_, dR_))
+                return _like(L, *jvp(grad(self.f, argnums=(0, 1)), (L_, R_), (dL_, dR_))[1])
             except (NotImplementedError, RuntimeError) as error:
                 if "forward" not in str(error):
                     raise
                 self.forward = False
-        return _like(L, *self._reverse_twice(L_, R_, dL_, dR_))
-
-    def _forward_over_reverse(self, L: Any, R: Any, dL: Any, dR: Any) -> Any:
-        from torch.func import grad, jvp
-
-        return jvp(grad(self.f, argnums=(0, 1)), (L, R), (dL, dR))[1]
-
-    def _reverse_twice(self, L: Any, R: Any, dL: Any, dR: Any) -> Any:
-        from torch.func import grad
 
         def along(L: Any, R: Any) -> Any:
             f_L, f_R = grad(self.f, argnums=(0, 1))(L, R)
-            return (f_L * dL).sum() + (f_R * dR).sum()
+            return (f_L * dL_).sum() + (f_R * dR_).sum()
 
-        return grad(along, argnums=(0, 1))(L, R)
+        return _like(L, *grad(along, argnums=(0, 1))(L_, R_))
 
 
-class _Differences:
+def _differences(partials: Partials, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
     """Central differences of the partials."""
-
-    def __init__(self, partials: Partials):
-        self.partials = partials
-
-    def __call__(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
-        size = float(np.sqrt(_square(L) + _square(R)))
-        step = float(np.sqrt(_square(dL) + _square(dR)))
-        if step == 0.0:
-            return 0 * dL, 0 * dR
-        # eps^(1/3) balances truncation, of order h², against rounding, of order eps/h
-        h = eps(L) ** (1 / 3) * max(size, 1e-8) / step
-        _, *above = self.partials(L + h * dL, R + h * dR)
-        _, *below = self.partials(L - h * dL, R - h * dR)
-        return (above[0] - below[0]) / (2 * h), (above[1] - below[1]) / (2 * h)
+    size = float(np.sqrt(_square(L) + _square(R)))
+    step = float(np.sqrt(_square(dL) + _square(dR)))
+    if step == 0.0:
+        return 0 * dL, 0 * dR
+    # eps^(1/3) balances truncation, of order h², against rounding, of order eps/h
+    h = eps(L) ** (1 / 3) * max(size, 1e-8) / step
+    _, *above = partials(L + h * dL, R + h * dR)
+    _, *below = partials(L - h * dL, R - h * dR)
+    return (above[0] - below[0]) / (2 * h), (above[1] - below[1]) / (2 * h)
 
 
 def _square(A: Array) -> float:

@@ -22,13 +22,6 @@ class FactorRidge(Cost):
     same W may have different values. It is for methods that hold the factors balanced, on geometries whose
     points are L and R themselves (`FullRank`). At the balanced factors of a singular value decomposition it
     is f + Σ w_i σ_i; with equal weights w that is the least over all factors of W, f + w ‖W‖_*.
-
-    Examples
-    --------
-    >>> import rankfold as rf
-    >>> cost = rf.Completion([0, 1], [0, 1], [1.0, 2.0], (2, 2))
-    >>> FactorRidge(cost, np.array([0.5])).value(np.ones((2, 1)), np.ones((2, 1)))  # 0.5 + 0.5 · 2
-    1.5
     """
 
     cost: Cost
@@ -44,7 +37,7 @@ class FactorRidge(Cost):
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives."""
         value, f_L, f_R = self.cost.evaluate(L, R)
-        w = self._like(L)
+        w = asarray_like(self.weights, L)
         return Evaluation(value + self.ridge(L, R), f_L + L * w, f_R + R * w)
 
     def value(self, L: Array, R: Array) -> float:
@@ -54,7 +47,7 @@ class FactorRidge(Cost):
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
         """Change of the partial derivatives."""
         df_L, df_R = self.cost.derivative(L, R, dL, dR)
-        return df_L + dL * self._like(L), df_R + dR * self._like(L)
+        return df_L + dL * asarray_like(self.weights, L), df_R + dR * asarray_like(self.weights, L)
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
         """Coefficients along a curve: those of the cost, and those of the ridge."""
@@ -71,10 +64,7 @@ class FactorRidge(Cost):
 
     def _inner(self, A: Array, B: Array) -> float:
         xp = array_namespace(A)
-        return float(xp.sum(xp.linalg.diagonal(gram(A, B)) * self._like(A)))
-
-    def _like(self, A: Array) -> Array:
-        return asarray_like(self.weights, A)
+        return float(xp.sum(xp.linalg.diagonal(gram(A, B)) * asarray_like(self.weights, A)))
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return the start of the cost without the ridge."""

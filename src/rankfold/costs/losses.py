@@ -63,7 +63,6 @@ class Loss:
 
         Examples
         --------
-        >>> import math
         >>> quartic = Loss.from_functions(
         ...     lambda w, y: (w - y) ** 4, lambda w, y: 4 * (w - y) ** 3, lambda w, y: 12 * (w - y) ** 2
         ... )
@@ -97,13 +96,7 @@ class Loss:
         return _compiled(self.formula)
 
     def expected(self, w: Any) -> Any:
-        """Return the datum to expect at w: a probability for "logistic", a mean count for "poisson", else w.
-
-        Examples
-        --------
-        >>> float(Loss.named("logistic").expected(0.0)), float(Loss.named("square").expected(3.0))
-        (0.5, 3.0)
-        """
+        """Return what to expect at w: a probability for "logistic", a mean count for "poisson", else w."""
         if self.formula is formulas.logistic:
             return special.expit(w)
         return np.exp(w) if self.formula is formulas.poisson else w

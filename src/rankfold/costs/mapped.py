@@ -85,8 +85,7 @@ class Mapped(Cost):
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
         """Change of `f_L` and `f_R` along (dL, dR)."""
         (A, dA), (B, dB), dtype = self._map((L, dL), (R, dR))
-        df_L, df_R = self._back(L, dtype, *self.core.derivative(A, B, dA, dB))
-        return df_L, df_R
+        return self._back(L, dtype, *self.core.derivative(A, B, dA, dB))
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
         """Coefficients, constant first, of t ↦ f((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ), for the square loss."""
@@ -110,6 +109,6 @@ class Mapped(Cost):
         Bs = [self.Z.times(R) for R in arrays[len(Ls) :]]
         return As, Bs, arrays[0].dtype
 
-    def _back(self, example: Array, dtype: Any, f_A: NDArray[Any], f_B: NDArray[Any]) -> list[Array]:
-        partials = self.X.transposed_times(f_A), self.Z.transposed_times(f_B)
-        return like(example, *(partial.astype(dtype, copy=False) for partial in partials))
+    def _back(self, example: Array, dtype: Any, f_A: NDArray[Any], f_B: NDArray[Any]) -> tuple[Array, Array]:
+        f_L, f_R = self.X.transposed_times(f_A), self.Z.transposed_times(f_B)
+        return like(example, f_L.astype(dtype, copy=False)), like(example, f_R.astype(dtype, copy=False))

@@ -32,22 +32,24 @@ class OffsetSystem:
         self, observed: Observed, mean: float | None, rows: float | None, cols: float | None, by_counts: bool
     ):
         self.size = observed.size
-        self.entry_weights = _entry_weights(observed)
-        counts = self.sums(*(np.ones((d, 1)) for d in observed.shape))
+        self.entry_weights: Indicator | SparseMatrix = Indicator(observed)
+        if observed.weighted:
+            weights = [np.array(side.data[:, 1], dtype=np.float64) for side in observed.sides]
+            self.entry_weights = SparseMatrix(observed, (weights[0], weights[1]))
+        ones = [np.ones((d, 1)) for d in observed.shape]
+        counts = self.sums(*ones)
         scales = np.append(np.maximum(counts[:-1], 1.0) if by_counts else np.ones(counts.size - 1), 1.0)
         numbers = (*observed.shape, 1)
         self.ridges = scales * np.repeat([ridge or 0.0 for ridge in (rows, cols, mean)], numbers)
         switched_on = np.repeat([ridge is not None for ridge in (rows, cols, mean)], numbers)
         self.free = switched_on & (counts + self.ridges > 0)
-        self.data_sums = _data_sums(observed)
+        values = [np.prod(side.data, axis=1, dtype=np.float64) for side in observed.sides]
+        self.data_sums = _sums(SparseMatrix(observed, (values[0], values[1])), *ones)
         self._eliminate(observed, counts)
 
     def sums(self, A: Any, B: Any) -> Floats:
         """Sums of the (weighted) entries of A Bᵀ on Ω: by row, by column and in all."""
-        A, B = A.astype(np.float64, copy=False), B.astype(np.float64, copy=False)
-        by_row = np.einsum("ik,ik->i", A, self.entry_weights @ B)
-        by_col = np.einsum("jk,jk->j", B, self.entry_weights.transposed_times(A))
-        return np.concatenate([by_row, by_col, [by_row.sum()]])
+        return _sums(self.entry_weights, A.astype(np.float64, copy=False), B.astype(np.float64, copy=False))
 
     def offsets(self, A: Any, B: Any) -> Floats:
         """The best β for W = A Bᵀ."""
@@ -72,11 +74,10 @@ class OffsetSystem:
         """Split H = [[D, F], [Fᵀ, K]] with D, of the larger side, diagonal: K − FᵀD⁻¹F remains."""
         d1, d2 = observed.shape
         own = slice(0, d1), slice(d1, d1 + d2)
-        products = self.entry_weights.__matmul__, self.entry_weights.transposed_times
+        products: tuple[Product, Product] = self.entry_weights.__matmul__, self.entry_weights.transposed_times
         tall = d1 >= d2
         self.large, self.small = own if tall else own[::-1]
-        self._N_times: Product = products[0 if tall else 1]
-        self._N_transposed_times: Product = products[1 if tall else 0]
+        self._N_times, self._N_transposed_times = products if tall else products[::-1]
         # An infinite diagonal holds offsets of the large side at 0; a row and column of the identity, others.
         diagonal, free = (counts + self.ridges)[:, None], self.free[:, None]
         self.D = np.where(free, diagonal, np.inf)[self.large]
@@ -125,16 +126,7 @@ class OffsetSystem:
 
 
 def conjugate_gradients(times: Product, rhs: Floats, diagonal: Floats) -> Floats:
-    """Solve for each column of `rhs`, preconditioned by the diagonal; all columns share each product.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> A = np.array([[2.0, 1.0], [1.0, 3.0]])
-    >>> x = np.array([[1.0, 5.0], [2.0, 3.0]])
-    >>> bool(np.allclose(conjugate_gradients(lambda p: A @ p, A @ x, np.diag(A)[:, None]), x))
-    True
-    """
+    """Solve for each column of `rhs`, preconditioned by the diagonal; all columns share each product."""
     x, r = np.zeros_like(rhs), rhs.copy()
     z = r / diagonal
     p, rz = z, np.sum(r * z, axis=0)
@@ -152,22 +144,10 @@ def conjugate_gradients(times: Product, rhs: Floats, diagonal: Floats) -> Floats
     return x
 
 
-def _entry_weights(observed: Observed) -> Indicator | SparseMatrix:
-    """Return the weights of the entries as a matrix."""
-    if not observed.weighted:
-        return Indicator(observed)
-    by_row, by_column = (
-        np.array(side.data[:, 1], dtype=np.float64) for side in (observed.by_row, observed.by_column)
-    )
-    return SparseMatrix(observed, (by_row, by_column))
-
-
-def _data_sums(observed: Observed) -> Floats:
-    """Sums of the (weighted) data: by row, by column and in all."""
-    values = [np.prod(side.data, axis=1, dtype=np.float64) for side in (observed.by_row, observed.by_column)]
-    data = SparseMatrix(observed, (values[0], values[1]))
-    by_row = (data @ np.ones((observed.shape[1], 1)))[:, 0]
-    by_col = data.transposed_times(np.ones((observed.shape[0], 1)))[:, 0]
+def _sums(S: Indicator | SparseMatrix, A: Floats, B: Floats) -> Floats:
+    """Sums of the entries of A Bᵀ, each times that of S: by row, by column and in all."""
+    by_row = np.einsum("ik,ik->i", A, S @ B)
+    by_col = np.einsum("jk,jk->j", B, S.transposed_times(A))
     return np.concatenate([by_row, by_col, [by_row.sum()]])
 
 

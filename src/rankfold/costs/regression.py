@@ -75,15 +75,7 @@ class Regression(Mapped):
         return filled_up_svd(U, s, V[:, :r] @ Qt.T, rank, seed=0)
 
     def path(self, ridge: float = 0.0) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return (C, V) such that C[:, :r] @ V[:, :r].T is the closed form for every rank r, V orthonormal.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> C, V = Regression(np.eye(2), np.diag([3.0, 1.0])).path()
-        >>> abs(C[:, :1] @ V[:, :1].T).round(12).tolist()
-        [[3.0, 0.0], [0.0, 0.0]]
-        """
+        """Return (C, V), V orthonormal: C[:, :r] @ V[:, :r].T is the closed form for every rank r."""
         if not isinstance(self.core, _Target):
             raise ValueError("the closed form needs the square loss and no missing response")
         P, d, lift = self._spectrum
@@ -93,7 +85,17 @@ class Regression(Mapped):
 
     @remembered
     def _spectrum(self) -> tuple[NDArray[Any], NDArray[Any], Callable[[NDArray[Any]], NDArray[Any]]]:
-        return _spectrum(self.X.matrix)
+        """P, d and M ↦ Q M for the singular value decomposition X = P diag(d) Qᵀ, without zero values."""
+        X = self.X.matrix
+        if sparse.issparse(X) and X.shape[0] <= X.shape[1]:
+            squares, P = np.linalg.eigh((X @ X.T).toarray())
+            keep = squares > squares[-1] * len(squares) * np.finfo(squares.dtype).eps
+            P, d = P[:, keep], np.sqrt(squares[keep])
+            return P, d, lambda M: X.T @ (P @ (M / d[:, None]))
+        P, d, Qt = np.linalg.svd(X.toarray() if sparse.issparse(X) else X, full_matrices=False)
+        keep = d > d[0] * max(X.shape) * np.finfo(d.dtype).eps
+        P, d, Qt = P[:, keep], d[keep], Qt[keep]
+        return P, d, lambda M: Qt.T @ M
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return the closed form where there is one; else one step down the gradient at W = 0."""
@@ -172,16 +174,3 @@ def _reduced(X: Features, Y: NDArray[Any]) -> tuple[Features, _Target]:
         inner = Q.T @ Y
         fit = Q @ inner
     return Features(C, q), _Target(inner, scale, scale * float(np.sum((Y - fit) ** 2)))
-
-
-def _spectrum(X: Any) -> tuple[NDArray[Any], NDArray[Any], Callable[[NDArray[Any]], NDArray[Any]]]:
-    """P, d and M ↦ Q M for the singular value decomposition X = P diag(d) Qᵀ, without zero values."""
-    if sparse.issparse(X) and X.shape[0] <= X.shape[1]:
-        squares, P = np.linalg.eigh((X @ X.T).toarray())
-        keep = squares > squares[-1] * len(squares) * np.finfo(squares.dtype).eps
-        P, d = P[:, keep], np.sqrt(squares[keep])
-        return P, d, lambda M: X.T @ (P @ (M / d[:, None]))
-    P, d, Qt = np.linalg.svd(X.toarray() if sparse.issparse(X) else X, full_matrices=False)
-    keep = d > d[0] * max(X.shape) * np.finfo(d.dtype).eps
-    P, d, Qt = P[:, keep], d[keep], Qt[keep]
-    return P, d, lambda M: Qt.T @ M

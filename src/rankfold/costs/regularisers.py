@@ -53,8 +53,7 @@ class Frobenius(Cost):
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
         """Coefficients, constant first, of t ↦ λ‖(Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ‖²."""
-        terms = len(Ls) + len(Rs) - 1
-        coefficients = np.zeros(2 * terms - 1)
+        coefficients = np.zeros(2 * (len(Ls) + len(Rs)) - 3)
         grams_L, grams_R = ([[gram(A, B) for B in As] for A in As] for As in (Ls, Rs))
         for i, row_L in enumerate(grams_L):
             for k, LL in enumerate(row_L):
@@ -110,14 +109,6 @@ class Nuclear(Cost):
         That is (2λ/|Ω|) ‖D_r^½ W D_c^½‖_* with the numbers of entries per row and per column on the
         diagonals: the ridge of popular matrix factorisation codes, which grows with the data. Rows and
         columns without an entry count as if they had one.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> cost = Completion([0, 1, 0, 1], [0, 1, 1, 0], np.ones(4), (2, 2))
-        >>> W = np.array([[3.0], [4.0]]), np.array([[1.0], [0.0]])  # singular value 5, twice two entries each
-        >>> round(Nuclear.by_counts(0.1, cost).value(*W), 12)
-        0.5
         """
         counts = (np.maximum(numbers, 1) for numbers in cost.store.counts)
         return Nuclear(2 * weight / cost.store.size, *counts)
@@ -175,8 +166,6 @@ class Unobserved(Combination):
     >>> Unobserved(1.0, cost).value(np.ones((2, 1)), np.array([[1.0], [3.0]]))  # 1² + 3²
     10.0
     """
-
-    has_start = False
 
     def __init__(self, weight: float, cost: Completion):
         self.weight = _checked_weight(weight)

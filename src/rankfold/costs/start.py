@@ -37,16 +37,14 @@ def filled_up_svd(U: Floats, s: Floats, V: Floats, rank: int, seed: int) -> tupl
     rng = np.random.default_rng(seed)
     missing = rank - s.size
     if missing > 0:
-        U, V = (
-            np.hstack([X, np.linalg.qr(_orthogonal_to(X, rng.standard_normal((len(X), missing))))[0]])
-            for X in (U, V)
-        )
+        U, V = (np.hstack([X, _orthonormal(X, rng.standard_normal((len(X), missing)))]) for X in (U, V))
         s = np.concatenate([s, np.zeros(missing)])
     largest = float(s[0]) if s[0] > 0 and np.isfinite(s[0]) else 1.0
     return U, np.maximum(s, FLOOR * largest), V
 
 
-def _orthogonal_to(X: Floats, Y: Floats) -> Floats:
+def _orthonormal(X: Floats, Y: Floats) -> Floats:
+    """Return a basis, orthogonal to X, of what X leaves of Y."""
     for _ in range(2):  # twice is enough
         Y = Y - X @ (X.T @ Y)
-    return Y
+    return np.linalg.qr(Y)[0]

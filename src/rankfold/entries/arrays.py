@@ -15,26 +15,23 @@ def to_numpy(*arrays: Any) -> list[NDArray[Any]]:
     dtype = np.result_type(*views)
     if dtype not in (np.float32, np.float64):
         dtype = np.result_type(dtype, np.float64)
-    if dtype != np.float64 and dtype != np.float32:
-        raise TypeError(
-            f"factors must be real, float32 or float64; got {', '.join(str(v.dtype) for v in views)}"
-        )
+    if dtype not in (np.float32, np.float64):
+        found = ", ".join(str(view.dtype) for view in views)
+        raise TypeError(f"factors must be real, float32 or float64; got {found}")
     return [np.ascontiguousarray(view, dtype=dtype) for view in views]
 
 
 def _view(array: Any) -> NDArray[Any]:
     if array_api_compat.is_torch_array(array):
         if array.device.type != "cpu":
-            raise TypeError(
-                f"these kernels run on the CPU; got a tensor on {array.device}: call .cpu() first"
-            )
+            place = array.device
+            raise TypeError(f"these kernels run on the CPU; got a tensor on {place}: call .cpu() first")
         array = array.detach()
     return np.asarray(array)
 
 
-def like(example: Any, *results: NDArray[Any]) -> list[Any]:
-    """Results as arrays of the library of `example`."""
+def like(example: Any, result: NDArray[Any]) -> Any:
+    """Return the result as an array of the library of `example`."""
     if isinstance(example, np.ndarray):
-        return list(results)
-    xp = array_api_compat.array_namespace(example)
-    return [xp.asarray(result) for result in results]
+        return result
+    return array_api_compat.array_namespace(example).asarray(result)

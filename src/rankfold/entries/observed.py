@@ -24,14 +24,7 @@ BLOCK = 1 << 18  # entries whose losses are held at a time
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Ω with its data, sorted both ways; build it with `Observed.from_triples`.
-
-    Examples
-    --------
-    >>> observed = Observed.from_triples([0, 1, 1], [0, 0, 1], [1.0, 2.0, 4.0], (2, 2))
-    >>> observed.size, observed.by_column.indices.tolist()
-    (3, [0, 1, 1])
-    """
+    """Ω with its data, sorted both ways; build it with `Observed.from_triples`."""
 
     shape: tuple[int, int]
     by_row: SortedEntries
@@ -56,6 +49,11 @@ class Observed:
         return observed
 
     @property
+    def sides(self) -> tuple[SortedEntries, SortedEntries]:
+        """The entries by row, and by column."""
+        return self.by_row, self.by_column
+
+    @property
     def size(self) -> int:
         """|Ω|, the number of observed entries."""
         return self.by_row.indices.size
@@ -73,7 +71,8 @@ class Observed:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return self.by_row.nbytes + self.by_column.nbytes
+        arrays = ((side.bounds, side.indptr, side.indices, side.data) for side in self.sides)
+        return sum(array.nbytes for each in arrays for array in each)
 
     @property
     def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -97,20 +96,15 @@ class Observed:
 
     def astype(self, dtype: DTypeLike) -> Observed:
         """Return the same set with values of another type; positions are shared."""
-        sides = (side.data.astype(dtype, copy=False) for side in (self.by_row, self.by_column))
-        return self.with_data(*sides)
+        return self.with_data(*(side.data.astype(dtype, copy=False) for side in self.sides))
 
     def with_data(self, by_row: NDArray[Any], by_column: NDArray[Any]) -> Observed:
         """Return the same set with other data, in both orders; positions are shared."""
-        return Observed(
-            self.shape, replace(self.by_row, data=by_row), replace(self.by_column, data=by_column)
-        )
+        rows, cols = replace(self.by_row, data=by_row), replace(self.by_column, data=by_column)
+        return Observed(self.shape, rows, cols)
 
     def with_values(self, values: NewValues) -> Observed:
-        """Return the same set with other values; positions are shared, and weights are kept.
-
-        `values(rows, cols, old)` is called block by block, with the positions and the values of a block.
-        """
+        """Return the same set with the values `values(rows, cols, old)`; positions and weights are kept."""
         by_row = self.by_row.with_values(values)
         by_column = self.by_column.with_values(lambda cols, rows, old: values(rows, cols, old))
         return Observed(self.shape, by_row, by_column)
@@ -124,15 +118,14 @@ class Observed:
         f_L, f_R = np.empty_like(A), np.empty_like(B)
         by_row, by_column = (A, B, *constants, sums, f_L), (B, A, *constants, again, f_R)
         sweep(kernel, 2 * self.size * A.shape[1], (self.by_row, by_row), (self.by_column, by_column))
-        f_L, f_R = like(L, f_L, f_R)
-        return float(sums.sum()) / self.size, f_L, f_R
+        return float(sums.sum()) / self.size, like(L, f_L), like(L, f_R)
 
     def value(self, L: Array, R: Array, loss: EntryLoss) -> float:
         """Mean loss at L Rᵀ alone, in half the time of `evaluate`."""
         A, B = to_numpy(L, R)
-        kernel = kernels.sweeps.value(A.shape[1], loss.kernel_key, self.weighted)
+        kernel = kernels.sweeps.evaluation(A.shape[1], loss.kernel_key, self.weighted, partials=False)
         sums = np.empty(self.by_row.chunks)
-        sweep(kernel, self.size * A.shape[1], (self.by_row, (A, B, loss.parameter, sums)))
+        sweep(kernel, self.size * A.shape[1], (self.by_row, (A, B, loss.parameter, 0.0, sums, A)))
         return float(sums.sum()) / self.size
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss) -> tuple[Array, Array]:
@@ -144,8 +137,7 @@ class Observed:
         df_L, df_R = np.empty_like(A), np.empty_like(B)
         by_row, by_column = (As, Bs, *constants, df_L), (Bs, As, *constants, df_R)
         sweep(kernel, 4 * self.size * A.shape[1], (self.by_row, by_row), (self.by_column, by_column))
-        df_L, df_R = like(L, df_L, df_R)
-        return df_L, df_R
+        return like(L, df_L), like(L, df_R)
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int = 1) -> NDArray[np.float64]:
         """Coefficients of t ↦ mean of ((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ - W*)², over one in `every` rows."""
@@ -170,11 +162,8 @@ class Observed:
         A, B = to_numpy(L, R)
         kernel = kernels.sweeps.slopes(A.shape[1], loss.kernel_key, self.weighted)
         by_row, by_column = np.empty(self.size, A.dtype), np.empty(self.size, A.dtype)
-        passes = (
-            (self.by_row, (A, B, loss.parameter, scale, by_row)),
-            (self.by_column, (B, A, loss.parameter, scale, by_column)),
-        )
-        sweep(kernel, 2 * self.size * A.shape[1], *passes)
+        rows, cols = (A, B, loss.parameter, scale, by_row), (B, A, loss.parameter, scale, by_column)
+        sweep(kernel, 2 * self.size * A.shape[1], (self.by_row, rows), (self.by_column, cols))
         return SparseMatrix(self, (by_row, by_column))
 
     def targets(self, loss: EntryLoss) -> SparseMatrix:
@@ -222,7 +211,7 @@ def _with_duplicates(observed: Observed, rows: Any, cols: Any, duplicates: Dupli
         return observed
     if duplicates == "keep":
         data = []
-        for side in (observed.by_row, observed.by_column):
+        for side in observed.sides:
             data.append(side.data.copy())
             kernels.sorting.settle_ties(side.indptr, side.indices, data[-1])
         return observed.with_data(*data)
@@ -239,8 +228,5 @@ def _warn_if_empty(observed: Observed) -> None:
     for name, counts in zip(("row", "column"), observed.counts, strict=True):
         empty = int(np.count_nonzero(counts == 0))
         if empty:
-            warnings.warn(
-                f"{empty} of {counts.size} {name}s have no observed entry: nothing determines them",
-                UserWarning,
-                stacklevel=4,
-            )
+            text = f"{empty} of {counts.size} {name}s have no observed entry: nothing determines them"
+            warnings.warn(text, UserWarning, stacklevel=4)

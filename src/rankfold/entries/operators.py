@@ -22,25 +22,15 @@ class SortedBothWays(Protocol):
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and columns."""
-        ...
 
     @property
-    def by_row(self) -> SortedEntries:
-        """The entries by row."""
-        ...
-
-    @property
-    def by_column(self) -> SortedEntries:
-        """The entries by column."""
-        ...
+    def sides(self) -> tuple[SortedEntries, SortedEntries]:
+        """The entries by row, and by column."""
 
 
 @dataclass(frozen=True, eq=False)
 class SparseMatrix:
-    """Values at the positions of Ω, zero elsewhere.
-
-    `values` gives them by row and by column.
-    """
+    """Values at the positions of Ω, given by row and by column; zero elsewhere."""
 
     observed: SortedBothWays
     values: tuple[Floats, Floats]
@@ -57,11 +47,11 @@ class SparseMatrix:
 
     def __matmul__(self, X: Array) -> Array:
         """S X."""
-        return _product(self.observed.by_row, self.values[0], X)
+        return _product(self.observed.sides[0], self.values[0], X)
 
     def transposed_times(self, X: Array) -> Array:
         """Sᵀ X."""
-        return _product(self.observed.by_column, self.values[1], X)
+        return _product(self.observed.sides[1], self.values[1], X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,18 +62,18 @@ class Indicator:
 
     def __matmul__(self, X: Array) -> Array:
         """S X."""
-        return _product(self.observed.by_row, None, X)
+        return _product(self.observed.sides[0], None, X)
 
     def transposed_times(self, X: Array) -> Array:
         """Sᵀ X."""
-        return _product(self.observed.by_column, None, X)
+        return _product(self.observed.sides[1], None, X)
 
 
 def _product(side: SortedEntries, values: Floats | None, X: Array) -> Array:
     dtype = np.dtype(np.float64) if values is None else values.dtype
-    (block,) = (array.astype(dtype, copy=False) for array in to_numpy(X))
+    block = to_numpy(X)[0].astype(dtype, copy=False)
     product = np.empty((side.lines, block.shape[1]), dtype)
     kernel = kernels.sweeps.product(block.shape[1], valued=values is not None)
     side = side if values is None else replace(side, data=values[:, None])
     sweep(kernel, block.shape[1] * side.indices.size, (side, (block, product)))
-    return like(X, product)[0]
+    return like(X, product)

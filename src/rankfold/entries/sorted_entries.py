@@ -57,11 +57,6 @@ class SortedEntries:
         """Numbers of stripes and of chunks in each."""
         return self.stripes, self.bounds.shape[1] - 1
 
-    @property
-    def entries(self) -> tuple[Any, ...]:
-        """All stripes as kernels take them, data flat."""
-        return self.bounds, self.indptr, self.indices, self.data.reshape(-1)
-
     def stripe(self, s: int) -> tuple[Any, ...]:
         """(bounds, indptr, indices, data) of stripe s, data flat."""
         indptr = self.indptr[s * self.lines : (s + 1) * self.lines + 1]
@@ -81,11 +76,6 @@ class SortedEntries:
     @property
     def _lengths(self) -> NDArray[np.int64]:
         return (self.indptr[1:] - self.indptr[:-1]).view(np.int64)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return sum(array.nbytes for array in (self.bounds, self.indptr, self.indices, self.data))
 
     @property
     def packed(self) -> NDArray[Any]:
@@ -121,21 +111,15 @@ def sorted_entries(
 ) -> SortedEntries:
     """Order entries by stripe of `others`, then by key; ties keep their order."""
     lines, length = shape
-    if stripes > 1:
-        keys = _striped(keys, others, lines, -(-length // stripes))
+    if stripes > 1:  # number the lines anew, all of them once per stripe; in one array, for memory's sake
+        numbers: NDArray[Any] = others // -(-length // stripes)
+        np.multiply(numbers, lines, out=numbers)
+        keys = np.add(numbers, keys, out=numbers)
     indptr, indices, packed = kernels.sorting.sort(keys, others, packed, stripes * lines, index)
     real = packed.view(packed.real.dtype).reshape(packed.size, -1)
     chunks = min(MAX_CHUNKS, 1 + packed.size // stripes // CHUNK_ENTRIES)
     bounds = [_even_cuts(indptr[s * lines : (s + 1) * lines + 1], chunks) for s in range(stripes)]
     return SortedEntries(indptr, indices, real, np.array(bounds, dtype=np.uint64))
-
-
-def _striped(keys: NDArray[Any], others: NDArray[Any], lines: int, width: int) -> NDArray[Any]:
-    """Number the lines anew, all of them once per stripe of `width`; in one array, for memory's sake."""
-    numbers: NDArray[Any] = others // width
-    np.multiply(numbers, lines, out=numbers)
-    np.add(numbers, keys, out=numbers)
-    return numbers
 
 
 def _even_cuts(indptr: NDArray[np.uint64], chunks: int) -> list[int]:
@@ -147,4 +131,8 @@ def _even_cuts(indptr: NDArray[np.uint64], chunks: int) -> list[int]:
 def sweep(kernel: Callable[..., None], work: float, *passes: tuple[SortedEntries, tuple[Any, ...]]) -> None:
     """Run `kernel` over sides, each with its arguments; `work` is that of all passes, in multiply-adds."""
     chunks = max(side.chunks[1] for side, _ in passes)
-    kernels.pool.run(kernel, chunks, work, *((*side.entries, *arguments) for side, arguments in passes))
+    together = (
+        (side.bounds, side.indptr, side.indices, side.data.reshape(-1), *arguments)
+        for side, arguments in passes
+    )
+    kernels.pool.run(kernel, chunks, work, *together)

@@ -4,8 +4,6 @@ A store knows where its entries live: in memory (`rankfold.entries.observed`), o
 them in five ways, and hands back arrays of the library and the precision that it was asked in. Factors come
 with the right shapes (`rankfold.costs.Completion` checks them). Means are over all entries, |Ω| of them, and
 each entry counts with its weight.
-
-A new store joins `STORES` in tests/entries/stores.py, and is tested like all others.
 """
 
 from __future__ import annotations
@@ -26,21 +24,17 @@ class EntryLoss(Protocol):
     @property
     def parameter(self) -> float:
         """A constant of the formula."""
-        ...
 
     @property
     def kernel_key(self) -> Any:
         """Its number among `rankfold.kernels.formulas.BUILT_IN`, or a function that numba has compiled."""
-        ...
 
     @property
     def is_square(self) -> bool:
         """Whether it is (w - y)²."""
-        ...
 
     def __call__(self, w: Any, y: Any) -> tuple[Any, Any, Any]:
         """Return ℓ, ∂ℓ/∂w and ∂²ℓ/∂w², entry by entry."""
-        ...
 
 
 class Operator(Protocol):
@@ -49,18 +43,15 @@ class Operator(Protocol):
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and columns."""
-        ...
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of its entries."""
-        ...
 
     def __matmul__(self, X: Array) -> Array: ...
 
     def transposed_times(self, X: Array) -> Array:
         """Aᵀ X."""
-        ...
 
 
 class EntryStore(Protocol):
@@ -69,39 +60,31 @@ class EntryStore(Protocol):
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and columns of the matrix."""
-        ...
 
     @property
     def size(self) -> int:
         """|Ω|, the number of observed entries."""
-        ...
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the values held."""
-        ...
 
     @property
     def weighted(self) -> bool:
         """Whether entries carry weights."""
-        ...
 
     @property
     def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Number of entries of each row, and of each column."""
-        ...
 
     def evaluate(self, L: Array, R: Array, loss: EntryLoss) -> tuple[float, Array, Array]:
         """Mean loss at W = L Rᵀ, S R and SᵀL, with S its gradient in W. Sums are exact in float64."""
-        ...
 
     def value(self, L: Array, R: Array, loss: EntryLoss) -> float:
         """Mean loss at L Rᵀ alone."""
-        ...
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss) -> tuple[Array, Array]:
         """Change of S R and SᵀL along (dL, dR)."""
-        ...
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int = 1) -> NDArray[np.float64]:
         """Coefficients of t ↦ mean of ((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ - W*)², for one to three terms of each.
@@ -109,30 +92,24 @@ class EntryStore(Protocol):
         With `every` above 1, the mean is over a sample that the store chooses, the same at each call: about
         one in `every` rows, or parts of rows.
         """
-        ...
 
     def gradient(self, L: Array, R: Array, loss: EntryLoss) -> Operator:
         """Return S, whose entries outside Ω are zero."""
-        ...
 
     def targets(self, loss: EntryLoss) -> Operator:
         """Return the entries of W that the data ask for, seen from W = 0, and zero outside Ω.
 
         The data themselves for the square loss, else where a gradient step leads: -ℓ'(0, y) / max ℓ''(0, y).
         """
-        ...
 
     def value_at_zero(self, loss: EntryLoss) -> float:
         """Mean loss at W = 0."""
-        ...
 
     def astype(self, dtype: DTypeLike) -> Self:
         """Return the same entries with values of another type."""
-        ...
 
     def with_values(self, values: NewValues) -> Self:
         """Return the same entries with other values; weights are kept.
 
         `values(rows, cols, old)` is called block by block, with the positions and the values of a block.
         """
-        ...

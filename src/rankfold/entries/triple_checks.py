@@ -26,24 +26,22 @@ def checked_triples(
     """Rows, columns and data of the entries; value and weight are packed into one complex number."""
     rows, cols = _checked_indices("rows", rows, shape[0]), _checked_indices("cols", cols, shape[1])
     values = _checked_numbers("values", values)
-    dtype = values.dtype
     columns = {"rows": rows, "cols": cols, "values": values}
     if weights is not None:
-        columns["weights"] = _checked_numbers("weights", weights).astype(dtype, copy=False)
-    lengths = {name: column.size for name, column in columns.items()}
-    if len(set(lengths.values())) > 1:
-        all_lengths = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise ValueError(f"rows, cols and values must have one length: {all_lengths}")
+        columns["weights"] = weights = _checked_numbers("weights", weights).astype(values.dtype, copy=False)
+    if len({column.size for column in columns.values()}) > 1:
+        lengths = ", ".join(f"{name} has {column.size}" for name, column in columns.items())
+        raise ValueError(f"rows, cols and values must have one length: {lengths}")
     if not values.size:
         raise ValueError("values is empty: give at least one observed entry")
     if weights is None:
         return rows, cols, values
-    if columns["weights"].min() < 0:
-        at = int(np.argmax(columns["weights"] < 0))
-        raise ValueError(f"weights[{at}] is {columns['weights'][at]}; weights must be zero or more")
+    if weights.min() < 0:
+        at = int(np.argmax(weights < 0))
+        raise ValueError(f"weights[{at}] is {weights[at]}; weights must be zero or more")
     # value and weight travel through the sort as one number of twice the size
-    pairs = np.stack([values, columns["weights"]], axis=1)
-    return rows, cols, pairs.view(np.result_type(dtype, np.complex64))[:, 0]
+    pairs = np.stack([values, weights], axis=1)
+    return rows, cols, pairs.view(np.result_type(values.dtype, np.complex64))[:, 0]
 
 
 def _checked_indices(name: str, indices: Any, size: int) -> NDArray[Any]:

@@ -65,14 +65,7 @@ class Geometry(ABC):
         return (sum(self.shape) - self.rank) * self.rank
 
     def with_rank(self, rank: int) -> Self:
-        """Return the same geometry of matrices of another rank.
-
-        Examples
-        --------
-        >>> import rankfold as rf
-        >>> rf.FullRank((6, 5), rank=3, metric="preconditioned").with_rank(1)
-        FullRank((6, 5), rank=1, metric='preconditioned')
-        """
+        """Return the same geometry of matrices of another rank."""
         other = copy(self)
         other.shape, other.rank = _checked(self.shape, rank)
         return other
@@ -100,14 +93,7 @@ class Geometry(ABC):
         return self.from_svd(*svd_of_product(L, R))
 
     def convert(self, x: Point, source: Geometry) -> Point:
-        """Return the point of this geometry that stands for the same W as `x` of the geometry `source`.
-
-        Examples
-        --------
-        >>> import rankfold as rf
-        >>> polar, embedded = rf.Polar((6, 4), 2), rf.Embedded((6, 4), 2)
-        >>> x = embedded.convert(polar.random_point(seed=0), polar)
-        """
+        """Return the point of this geometry that stands for the same W as `x` of the geometry `source`."""
         return self.from_factors(*source.factors(x))
 
     def random_point(self, seed: int | None = None, like: Array | None = None) -> Point:
@@ -234,14 +220,11 @@ def _check_field(name: str, y: Array, shape: tuple[int, ...], space: Space) -> N
     xp = array_namespace(y)
     if not bool(xp.all(xp.isfinite(y))):
         raise ValueError(f"{name} has entries that are NaN or infinite: every entry must be finite")
-    flaw = space.flaw(y)
-    if flaw:
+    if flaw := space.flaw(y):
         raise ValueError(f"{name} {flaw}")
 
 
 def _normal(rng: np.random.Generator, shape: tuple[int, ...], like: Array | None) -> Array:
     """Return standard normal numbers in the namespace, dtype and device of `like` (NumPy float64 if None)."""
     z = rng.standard_normal(shape)
-    if like is None:
-        return z
-    return asarray_like(z, like)
+    return z if like is None else asarray_like(z, like)

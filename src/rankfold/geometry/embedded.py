@@ -10,17 +10,7 @@ from array_api_compat import array_namespace
 from rankfold.geometry.base import Geometry, LineCoefficients
 from rankfold.geometry.product import random_signed_permutation
 from rankfold.geometry.spaces import PositiveVector, Space, Stiefel
-from rankfold.linalg import (
-    Array,
-    add_product,
-    asarray_like,
-    eps,
-    gram,
-    gram_factor,
-    identity_like,
-    polar,
-    trace,
-)
+from rankfold.linalg import Array, add_product, asarray_like, diagonal, eps, gram, gram_factor, polar, trace
 
 
 class SVDFactors(NamedTuple):
@@ -114,7 +104,7 @@ class Embedded(Geometry):
         xp = array_namespace(x.U)
         (R_U, N_U), (R_V, N_V) = _thin_factors(xi)
         zeros = xp.zeros_like(R_U @ R_V.T)
-        top = xp.concat([x.s[:, None] * identity_like(x.s, self.rank) + xi.M, R_V.T], axis=1)
+        top = xp.concat([diagonal(x.s) + xi.M, R_V.T], axis=1)
         core = xp.concat([top, xp.concat([R_U, zeros], axis=1)], axis=0)
         A, s, Ct = xp.linalg.svd(core, full_matrices=False)
         A, s, C = A[:, : self.rank], s[: self.rank], Ct[: self.rank, :].T

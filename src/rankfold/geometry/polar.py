@@ -7,14 +7,9 @@ from typing import NamedTuple
 from array_api_compat import array_namespace
 
 from rankfold.geometry.base import LineCoefficients
-from rankfold.geometry.product import (
-    ProductGeometry,
-    Structure,
-    random_orthogonal,
-    random_signed_permutation,
-)
+from rankfold.geometry.product import ProductGeometry, Structure, random_orthogonal, random_signed_permutation
 from rankfold.geometry.spaces import PositiveDefinite, PositiveDiagonal, Stiefel
-from rankfold.linalg import Array, asarray_like, gram, identity_like, pair_sums, skew
+from rankfold.linalg import Array, asarray_like, diagonal, gram, pair_sums, skew
 
 _STIEFEL = Stiefel()
 
@@ -95,7 +90,7 @@ class Polar(ProductGeometry):
     def from_svd(self, U: Array, s: Array, V: Array) -> PolarFactors:
         """Return (U, diag(s), V)."""
         self._check_svd(U, s, V)
-        return PolarFactors(U, s[:, None] * identity_like(s, self.rank), V)
+        return PolarFactors(U, diagonal(s), V)
 
     def act(self, z: PolarFactors, M: Array) -> PolarFactors:
         """(UO, OᵀBO, VO) with O = M: equation equivalence-classes-polar."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import iadd
 from typing import Any, ClassVar
 
 import numpy as np
@@ -78,13 +79,11 @@ class ProductGeometry(Geometry):
 
     def factors(self, x: Point) -> tuple[Array, Array]:
         """Return (L, R), the fields of x."""
-        L, R = x
-        return L, R
+        return x[0], x[1]
 
     def tangent_factors(self, x: Point, xi: Tangent) -> tuple[Array, Array]:
         """Return the fields of ξ."""
-        dL, dR = xi
-        return dL, dR
+        return xi[0], xi[1]
 
     def line(self, x: Point, xi: Tangent) -> LineCoefficients:
         """(L + tξ_L)(R + tξ_R)ᵀ."""
@@ -146,11 +145,7 @@ class ProductGeometry(Geometry):
 
 def _added_to(fresh: Tangent, eta: Tangent) -> Tangent:
     """Return fresh + η in the arrays of `fresh`: the pages of new tall arrays would cost most."""
-    parts = []
-    for part, v in zip(fresh, eta, strict=True):
-        part += v
-        parts.append(part)
-    return type(fresh)(*parts)
+    return type(fresh)(*map(iadd, fresh, eta))
 
 
 def random_invertible(rank: int, seed: int | None) -> np.ndarray[Any, Any]:

@@ -33,7 +33,6 @@ class Space(Protocol):
 
     def flaw(self, y: Array) -> str:
         """What keeps y from being a point of the space, in words with the remedy; empty if nothing does."""
-        ...
 
 
 class FactorSpace(Space, Protocol):
@@ -41,23 +40,18 @@ class FactorSpace(Space, Protocol):
 
     def project(self, y: Array, z: Array) -> Array:
         """Ψ: the tangent part of an ambient matrix."""
-        ...
 
     def inner(self, y: Array, xi: Array, eta: Array) -> float:
         """The Riemannian metric."""
-        ...
 
     def retract(self, y: Array, xi: Array) -> Array:
         """Move from y along xi."""
-        ...
 
     def gradient(self, y: Array, phi: Array) -> Array:
         """The Riemannian gradient from the partial derivative φ."""
-        ...
 
     def hessian(self, y: Array, xi: Array, phi: Array, dphi: Array) -> Array:
         """The covariant derivative of the gradient along xi, from φ and φ̇."""
-        ...
 
 
 class Stiefel:
@@ -138,15 +132,6 @@ class FullColumnRank(EuclideanFullColumnRank):
         """φ YᵀY."""
         return phi @ gram(Y, Y)
 
-    def connection(self, Y: Array, xi: Array, eta: Array) -> Array:
-        """A_Y(ξ, η), what ∇_ξ η adds to the directional derivative of η."""
-        inverse = inverse_gram(Y)
-        return (
-            Y @ (inverse @ sym(gram(eta, xi)))
-            - eta @ (inverse @ sym(gram(Y, xi)))
-            - xi @ (inverse @ sym(gram(Y, eta)))
-        )
-
     def hessian(self, Y: Array, xi: Array, phi: Array, dphi: Array) -> Array:
         """φ̇ YᵀY + 2φ sym(Yᵀξ) + A_Y(ξ, grad).
 
@@ -158,8 +143,11 @@ class FullColumnRank(EuclideanFullColumnRank):
         return self._hessian(Y, xi, phi, dphi)
 
     def _hessian(self, Y: Array, xi: Array, phi: Array, dphi: Array) -> Array:
-        Q = gram(Y, Y)
-        return dphi @ Q + phi @ (2 * sym(gram(Y, xi))) + self.connection(Y, xi, phi @ Q)
+        Q, inverse, turn = gram(Y, Y), inverse_gram(Y), sym(gram(Y, xi))
+        eta = phi @ Q
+        connection = Y @ (inverse @ sym(gram(eta, xi))) - eta @ (inverse @ turn)
+        connection = connection - xi @ (inverse @ sym(gram(Y, eta)))
+        return dphi @ Q + phi @ (2 * turn) + connection
 
 
 class PositiveDefinite:

@@ -1,7 +1,7 @@
 """The inner loops over the observed set, compiled by numba for the CPU, and the threads that run them.
 
 Modules of this package load when first used: `from rankfold import kernels` at the top of a file costs
-nothing, and `kernels.sweeps.value(...)` imports numba. So predicting, which needs no kernel, never does.
+nothing, and `kernels.sweeps.product(...)` imports numba. So predicting, which needs no kernel, never does.
 
 Comments all over the package name the instances that constants were measured on (`benchmarks/solvers.py`).
 They have oversampling × r (d1 + d2 - r) entries of a random matrix of rank r:

@@ -1,7 +1,7 @@
 """How threads share out chunks of work: by numbers that they all may change, each in one step.
 
 Those numbers are the `progress` of a pass: chunks taken, chunks done, how often waiting threads have looked
-at that, how often is too often, and whether a thread has left because of it. See `rankfold.kernels.pool`.
+at that, how often is too often, and whether a thread has left because of it (see `rankfold.kernels.pool`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,6 @@ def new_progress(patience: int) -> NDArray[np.int64]:
     progress = np.zeros(5, np.int64)
     progress[PATIENCE] = patience
     return progress
-
-
-def is_left_undone(progress: NDArray[np.int64]) -> bool:
-    """Whether a thread has left before all chunks were taken."""
-    return bool(progress[LEFT])
 
 
 def _place(context: Any, builder: Any, signature: Any, args: Any, k: int) -> Any:
@@ -78,37 +73,42 @@ def take_next(progress: Any) -> Any:
 
 
 @register_jitable
-def finish(progress: Any) -> None:
-    """Tell the others that one more chunk is done."""
-    _add(progress, DONE, 1)
+def chunks(progress: Any, count: int) -> Any:
+    """Take the chunks 0 to `count` - 1, one by one, until none is left."""
+    c = take_next(progress)
+    while c < count:
+        yield c
+        c = take_next(progress)
 
 
 @register_jitable
-def next_chunk(progress: Any, bounds: Any) -> Any:
-    """Return (stripe, chunk) to work on, once all stripes before are done.
+def chunks_in_order(progress: Any, bounds: Any) -> Any:
+    """Take chunks as (stripe, chunk, first), each once all stripes before its own are done.
 
-    Where nothing is left to do, the stripe returned is the number of stripes.
+    The lines of the stripe begin at `first` in `indptr`.
 
     Stripes add to the same lines, so each waits for those before it: in the kernel, for the others are at
     their last chunks by then, and waking a thread would take longer than these. Long waits mean that there
     are more threads than processors, and that the thread waited for has none: then this one makes room for
     it, and leaves.
     """
-    stripes, chunks = bounds.shape[0], bounds.shape[1] - 1
+    stripes, count = bounds.shape[0], bounds.shape[1] - 1
+    lines = bounds[0, count]
     looks = 0
     while True:
         k = _look(progress, TAKEN)
-        stripe = k // chunks
+        stripe = k // count
         if stripe >= stripes:
             break
-        if _look(progress, DONE) >= stripe * chunks:
+        if _look(progress, DONE) >= stripe * count:
             if _take(progress, k):
                 if looks:
                     _add(progress, LOOKS, looks)
-                return np.uint64(stripe), np.uint64(k - stripe * chunks)
+                    looks = 0
+                yield np.uint64(stripe), np.uint64(k - stripe * count), np.uint64(stripe) * lines
+                _add(progress, DONE, 1)
         else:
             looks += 1
             if looks + _look(progress, LOOKS) > progress[PATIENCE]:
                 progress[LEFT] = 1
                 break
-    return np.uint64(stripes), np.uint64(0)

@@ -47,4 +47,3 @@ def squared_hinge(w: Any, y: Any, _: float) -> Triple:
 # A kernel holds its loss as the position in this list: an integer is the same in every process, so that
 # numba's cache on disk finds the kernel again.
 BUILT_IN = (square, logistic, huber, poisson, squared_hinge)
-SQUARE = 0

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rankfold.kernels.chunks import take_next
+from rankfold.kernels.chunks import chunks
 from rankfold.kernels.compiling import compiled
 from rankfold.kernels.layout import ONE, numbers
 from rankfold.kernels.registers import axpy, load, multiply_add, prefetch, store, total, zero
@@ -31,10 +31,7 @@ def normal_equations(rank: int, weighted: bool) -> Any:
     def kernel(progress, bounds, indptr, indices, data, B, shift, Q, q):  # type: ignore[no-untyped-def]
         last = np.uint64(indices.size - 1)
         r = np.uint64(rank)
-        while True:
-            c = take_next(progress)
-            if c >= bounds.size - 1:
-                break
+        for c in chunks(progress, bounds.size - 1):
             for i in range(bounds[c], bounds[c + 1]):
                 right = zero(load(q, i, rank))
                 for k in range(r):
@@ -52,13 +49,11 @@ def normal_equations(rank: int, weighted: bool) -> Any:
     return compiled(kernel)
 
 
-def _factorise(progress, bounds, Q, ridge):  # type: ignore[no-untyped-def]
+@compiled
+def factorise(progress, bounds, Q, ridge):  # type: ignore[no-untyped-def]
     """Overwrite each Q_i + ridge I, of shape (d, r, r), by its Cholesky factor, lower triangle."""
     r = Q.shape[1]
-    while True:
-        c = take_next(progress)
-        if c >= bounds.size - 1:
-            break
+    for c in chunks(progress, bounds.size - 1):
         for i in range(bounds[c], bounds[c + 1]):
             for k in range(r):
                 pivot = diagonal = Q[i, k, k] + ridge
@@ -74,13 +69,11 @@ def _factorise(progress, bounds, Q, ridge):  # type: ignore[no-untyped-def]
                     Q[i, n, k] = below / root
 
 
-def _substitute(progress, bounds, C, x):  # type: ignore[no-untyped-def]
+@compiled
+def substitute(progress, bounds, C, x):  # type: ignore[no-untyped-def]
     """Overwrite each right-hand side x_i by the solution of C_i C_iᵀ x = x_i."""
     r = C.shape[1]
-    while True:
-        c = take_next(progress)
-        if c >= bounds.size - 1:
-            break
+    for c in chunks(progress, bounds.size - 1):
         for i in range(bounds[c], bounds[c + 1]):
             for k in range(r):
                 for m in range(k):
@@ -92,9 +85,6 @@ def _substitute(progress, bounds, C, x):  # type: ignore[no-untyped-def]
                 x[i, k] /= C[i, k, k]
 
 
-factorise, substitute = compiled(_factorise), compiled(_substitute)
-
-
 @functools.cache
 def gradient(rank: int, weighted: bool) -> Any:
     """Kernel for Σ (w (a·b − y) − shift a·b) b of each line; by chunk, Σ w (a·b − y)² and Σ (a·b)²."""
@@ -102,10 +92,7 @@ def gradient(rank: int, weighted: bool) -> Any:
 
     def kernel(progress, bounds, indptr, indices, data, A, B, shift, sums, out):  # type: ignore[no-untyped-def]
         last = np.uint64(indices.size - 1)
-        while True:
-            c = take_next(progress)
-            if c >= bounds.size - 1:
-                break
+        for c in chunks(progress, bounds.size - 1):
             errors = squares = 0.0
             for i in range(bounds[c], bounds[c + 1]):
                 a = load(A, i, rank)
@@ -130,14 +117,9 @@ def derivative(rank: int, weighted: bool) -> Any:
     """Kernel for the change of `gradient` of each line along (dA, dB)."""
     m = numbers(weighted)
 
-    def kernel(  # type: ignore[no-untyped-def]
-        progress, bounds, indptr, indices, data, A, B, dA, dB, shift, out
-    ):  # fmt: skip
+    def kernel(progress, bounds, indptr, indices, data, A, B, dA, dB, shift, out):  # type: ignore[no-untyped-def]
         last = np.uint64(indices.size - 1)
-        while True:
-            c = take_next(progress)
-            if c >= bounds.size - 1:
-                break
+        for c in chunks(progress, bounds.size - 1):
             for i in range(bounds[c], bounds[c + 1]):
                 a = load(A, i, rank)
                 da = load(dA, i, rank)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rankfold.kernels.chunks import finish, next_chunk
+from rankfold.kernels.chunks import chunks_in_order
 from rankfold.kernels.compiling import compiled
 from rankfold.kernels.layout import ONE, SIDE_BY_SIDE, ahead_by, numbers, places
 from rankfold.kernels.registers import load, multiply_add, prefetch, total, zero
@@ -33,15 +33,9 @@ def coefficients(rank: int, terms1: int, terms2: int, weighted: bool) -> Any:
     (step1, shift1, _), (step2, shift2, width) = places(rank, terms1), places(rank, terms2)
     apart = rank > SIDE_BY_SIDE
 
-    def kernel(  # type: ignore[no-untyped-def]
-        progress, bounds, indptr, indices, data, Ls, Rs, stride, sums
-    ):  # fmt: skip
-        last, lines = np.uint64(indices.size - 1), bounds[0, bounds.shape[1] - 1]
-        while True:
-            stripe, c = next_chunk(progress, bounds)
-            if stripe >= bounds.shape[0]:
-                break
-            first = stripe * lines
+    def kernel(progress, bounds, indptr, indices, data, Ls, Rs, stride, sums):  # type: ignore[no-untyped-def]
+        last = np.uint64(indices.size - 1)
+        for stripe, c, first in chunks_in_order(progress, bounds):
             c0 = c1 = c2 = c3 = c4 = c5 = c6 = c7 = c8 = entries = 0.0
             for i in range(bounds[stripe, c], bounds[stripe, c + ONE], stride):
                 entries += indptr[first + i + ONE] - indptr[first + i]
@@ -99,6 +93,5 @@ def coefficients(rank: int, terms1: int, terms2: int, weighted: bool) -> Any:
                         c8 += weight * e4 * e4
             for k, coefficient in enumerate((c0, c1, c2, c3, c4, c5, c6, c7, c8, entries)):
                 sums[stripe, c, k] = coefficient
-            finish(progress)
 
     return compiled(kernel)

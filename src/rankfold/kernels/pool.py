@@ -16,12 +16,12 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from rankfold.kernels.chunks import is_left_undone, new_progress
+from rankfold.kernels.chunks import LEFT, new_progress
 
 # Waking a helper costs about 40 µs: the time of this many multiply-adds over gathered rows.
 SERIAL_WORK = 60_000
 
-# How long threads may wait for each other (`chunks.next_chunk`), in looks of about 15 ns: a tenth of the time
+# How long threads may wait for each other (`chunks_in_order`), in looks of about 15 ns: a tenth of the time
 # that the work takes, at 0.2 ns a multiply-add, and a millisecond at least.
 PATIENCE_PER_WORK, MIN_PATIENCE = 0.1 * 0.2 / 15, 60_000
 
@@ -35,11 +35,6 @@ def threads() -> int:
 
     `RANKFOLD_NUM_THREADS`, else `OMP_NUM_THREADS` (which joblib sets in its workers), else the processors
     this process may run on.
-
-    Examples
-    --------
-    >>> threads() >= 1
-    True
     """
     for name in ("RANKFOLD_NUM_THREADS", "OMP_NUM_THREADS"):
         text = os.environ.get(name, "")
@@ -90,7 +85,7 @@ def run(kernel: Callable[..., None], chunks: int, work: float, *passes: tuple[An
         for future in futures:
             if not future.cancel():
                 future.result()
-    if any(is_left_undone(progress) for progress, *_ in counted):
+    if any(progress[LEFT] for progress, *_ in counted):
         _work(kernel, counted)  # what is left undone by those who made room for others
 
 

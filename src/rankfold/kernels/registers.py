@@ -45,10 +45,6 @@ class _RowModel(models.PrimitiveModel):  # type: ignore[misc]
         super().__init__(dmm, fe_type, ir.LiteralStructType(fe_type.vectors))
 
 
-def _declare(builder: Any, name: str, result: Any, *arguments: Any) -> Any:
-    return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, arguments), name)
-
-
 def _address(context: Any, builder: Any, array_type: Any, array: Any, row: Any, length: int) -> Any:
     data = cgutils.create_struct_proxy(array_type)(context, builder, array).data
     return builder.gep(data, [builder.mul(row, I64(length))])
@@ -181,7 +177,8 @@ def prefetch(typing: Any, A: Any, i: Any, rank: Any) -> Any:
     def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
         byte = ir.IntType(8).as_pointer()
         start = builder.bitcast(_address(context, builder, A, args[0], args[1], rank.literal_value), byte)
-        fn = _declare(builder, "llvm.prefetch.p0", ir.VoidType(), byte, I32, I32, I32)
+        fn_type = ir.FunctionType(ir.VoidType(), (byte, I32, I32, I32))
+        fn = cgutils.get_or_insert_function(builder.module, fn_type, "llvm.prefetch.p0")
         for offset in offsets:
             builder.call(fn, [builder.gep(start, [I64(offset)]), I32(0), I32(3), I32(1)])
         return context.get_dummy_value()

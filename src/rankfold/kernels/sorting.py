@@ -103,9 +103,8 @@ def sort(keys: Any, others: Any, data: Any, size: int, index: Any) -> tuple[NDAr
     split = np.empty(room, index), np.empty(room, index), np.empty(room, data.dtype)
     for part in rounds:
         base, end = starts[part]
-        m = int(end - base)
         run(_split, PIECES, n, (edges, keys, others, data, shift, heads, part, base, *split))
-        run(_sort_buckets, int(part[1] - part[0]), m,
+        run(_sort_buckets, int(part[1] - part[0]), int(end - base),
             (starts, part, *split, shift, indptr, others_out, data_out))  # fmt: skip
     return indptr, others_out, data_out
 

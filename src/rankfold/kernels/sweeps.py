@@ -3,6 +3,7 @@
 A pass over rows takes entry after entry of a row i: gather B_j (of B = R), combine it with A_i (of A = L),
 accumulate. The pass over columns is the same code with the roles exchanged; it recomputes residuals, which is
 cheaper than storing and permuting them. `rank`, `loss` and `weighted` are constants of each compiled kernel.
+A user's loss is a different object in each process: its kernels are not cached, for none would find them.
 
 Every kernel takes chunks: chunk c of a stripe is its rows `bounds[stripe, c]` to `bounds[stripe, c + 1]`. A
 side is `bounds`, `indptr`, `indices`, `data`, with value or value and weight of each entry in `data`; all
@@ -12,18 +13,16 @@ Rows are asked for some entries ahead of their use, which hides most of the way 
 the cache all the same, a side comes in stripes of its columns (`rankfold.entries.observed`): each stripe but
 the first adds to the rows that those before it have written.
 
-The loops over stripes, chunks, rows and entries stand in each kernel again, as they do in `least_squares` and
-`polynomial`. numba would let them stand once, around functions `begin`, `entry` and `end` of each pass, whose
-state is a tuple of rows. Measured so at ranks 5, 10, 20 and 50 (2 to 3·10⁵ entries, one thread, least time
-of 450 on a busy machine), `value` took 6, 3, 3 and 2% longer, `evaluation` 3, 1, 3 and -1%, `derivative` 1,
--3, -1 and -2%; with two threads the machine was too busy to tell, and `slopes`, `product` and `polynomial`
-were not tried. And each pass fell into five functions with the same dozen arguments, hard to read.
+The loop over chunks is a generator (`chunks`), free of cost; those over rows and entries stand in each kernel
+again, as they do in `least_squares` and `polynomial`. numba would let them stand once, around functions
+`begin`, `entry` and `end` of each pass, whose state is a tuple of rows. Measured so at ranks 5, 10, 20 and 50
+(2 to 3·10⁵ entries, one thread, least time of 450 on a busy machine), `value` took 6, 3, 3 and 2% longer,
+`evaluation` 3, 1, 3 and -1%, `derivative` 1, -3, -1 and -2%. And each pass was five functions, hard to read.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,12 +30,10 @@ from numba import types
 from numba.extending import overload, register_jitable
 
 from rankfold.kernels import formulas
-from rankfold.kernels.chunks import finish, next_chunk
+from rankfold.kernels.chunks import chunks_in_order
 from rankfold.kernels.compiling import compiled
 from rankfold.kernels.layout import ONE, SIDE_BY_SIDE, ahead_by, numbers, places
 from rankfold.kernels.registers import axpy, load, multiply_add, prefetch, store, total, zero
-
-Kernel = Callable[..., None]
 
 _formulas = tuple(register_jitable(formula) for formula in formulas.BUILT_IN)
 
@@ -56,29 +53,21 @@ def _compiled_entry(loss, w, y, parameter):  # type: ignore[no-untyped-def]  # n
     return lambda loss, w, y, parameter: formula(w, y, parameter)
 
 
-def _compile(kernel: Kernel, loss: Any = formulas.SQUARE) -> Any:
-    # A user's loss is a different object in each process: its kernels could never be found in the cache.
-    return compiled(kernel, cache=isinstance(loss, int))
-
-
 @functools.cache
-def evaluation(rank: int, loss: Any, weighted: bool) -> Any:
-    """Kernel for the sum of the losses, by chunk, and `f_A`, which is `f_L` by rows and `f_R` by columns."""
+def evaluation(rank: int, loss: Any, weighted: bool, partials: bool = True) -> Any:
+    """Kernel for the sum of the losses, by chunk, and `f_A`, which is `f_L` by rows and `f_R` by columns.
+
+    Without `partials`, for the sum alone: `f_A` is not looked at.
+    """
     ahead, m = ahead_by(rank), numbers(weighted)
 
-    def kernel(  # type: ignore[no-untyped-def]
-        progress, bounds, indptr, indices, data, A, B, parameter, scale, sums, f_A
-    ):  # fmt: skip
-        last, lines = np.uint64(indices.size - 1), bounds[0, bounds.shape[1] - 1]
-        while True:
-            stripe, c = next_chunk(progress, bounds)
-            if stripe >= bounds.shape[0]:
-                break
-            first = stripe * lines
+    def kernel(progress, bounds, indptr, indices, data, A, B, parameter, scale, sums, f_A):  # type: ignore[no-untyped-def]
+        last = np.uint64(indices.size - 1)
+        for stripe, c, first in chunks_in_order(progress, bounds):
             sum_ = 0.0
             for i in range(bounds[stripe, c], bounds[stripe, c + ONE]):
                 a = load(A, i, rank)
-                gradient = load(f_A, i, rank) if stripe else zero(a)
+                gradient = load(f_A, i, rank) if partials and stripe else zero(a)
                 for p in range(indptr[first + i], indptr[first + i + ONE]):
                     prefetch(B, np.uint64(indices[min(p + ahead, last)]), rank)
                     b = load(B, np.uint64(indices[p]), rank)
@@ -88,41 +77,13 @@ def evaluation(rank: int, loss: Any, weighted: bool) -> Any:
                         value *= data[m * p + ONE]
                         slope *= data[m * p + ONE]
                     sum_ += value
-                    gradient = axpy(scale * slope, b, gradient)
-                store(f_A, i, gradient)
+                    if partials:
+                        gradient = axpy(scale * slope, b, gradient)
+                if partials:
+                    store(f_A, i, gradient)
             sums[stripe, c] = sum_
-            finish(progress)
 
-    return _compile(kernel, loss)
-
-
-@functools.cache
-def value(rank: int, loss: Any, weighted: bool) -> Any:
-    """Kernel for the sum of the losses, by chunk."""
-    ahead, m = ahead_by(rank), numbers(weighted)
-
-    def kernel(  # type: ignore[no-untyped-def]
-        progress, bounds, indptr, indices, data, A, B, parameter, sums
-    ):  # fmt: skip
-        last, lines = np.uint64(indices.size - 1), bounds[0, bounds.shape[1] - 1]
-        while True:
-            stripe, c = next_chunk(progress, bounds)
-            if stripe >= bounds.shape[0]:
-                break
-            first = stripe * lines
-            sum_ = 0.0
-            for i in range(bounds[stripe, c], bounds[stripe, c + ONE]):
-                a = load(A, i, rank)
-                for p in range(indptr[first + i], indptr[first + i + ONE]):
-                    prefetch(B, np.uint64(indices[min(p + ahead, last)]), rank)
-                    b = load(B, np.uint64(indices[p]), rank)
-                    w = np.float64(total(multiply_add(a, b, zero(a))))
-                    value, _, _ = _entry(loss, w, np.float64(data[m * p]), parameter)
-                    sum_ += value * data[m * p + ONE] if weighted else value
-            sums[stripe, c] = sum_
-            finish(progress)
-
-    return _compile(kernel, loss)
+    return compiled(kernel, cache=isinstance(loss, int))
 
 
 @functools.cache
@@ -130,15 +91,9 @@ def slopes(rank: int, loss: Any, weighted: bool) -> Any:
     """Kernel for the entries of S = ∇f(W) on Ω, in the order of the side."""
     ahead, m = ahead_by(rank), numbers(weighted)
 
-    def kernel(  # type: ignore[no-untyped-def]
-        progress, bounds, indptr, indices, data, A, B, parameter, scale, out
-    ):  # fmt: skip
-        last, lines = np.uint64(indices.size - 1), bounds[0, bounds.shape[1] - 1]
-        while True:
-            stripe, c = next_chunk(progress, bounds)
-            if stripe >= bounds.shape[0]:
-                break
-            first = stripe * lines
+    def kernel(progress, bounds, indptr, indices, data, A, B, parameter, scale, out):  # type: ignore[no-untyped-def]
+        last = np.uint64(indices.size - 1)
+        for stripe, c, first in chunks_in_order(progress, bounds):
             for i in range(bounds[stripe, c], bounds[stripe, c + ONE]):
                 a = load(A, i, rank)
                 for p in range(indptr[first + i], indptr[first + i + ONE]):
@@ -147,9 +102,8 @@ def slopes(rank: int, loss: Any, weighted: bool) -> Any:
                     w = np.float64(total(multiply_add(a, b, zero(a))))
                     _, slope, _ = _entry(loss, w, np.float64(data[m * p]), parameter)
                     out[p] = scale * (slope * data[m * p + ONE] if weighted else slope)
-            finish(progress)
 
-    return _compile(kernel, loss)
+    return compiled(kernel, cache=isinstance(loss, int))
 
 
 @functools.cache
@@ -158,15 +112,9 @@ def derivative(rank: int, loss: Any, weighted: bool) -> Any:
     ahead, m = ahead_by(2 * rank), numbers(weighted)
     (step, shift, width), apart = places(rank, 2), rank > SIDE_BY_SIDE
 
-    def kernel(  # type: ignore[no-untyped-def]
-        progress, bounds, indptr, indices, data, As, Bs, parameter, scale, df_A
-    ):  # fmt: skip
-        last, lines = np.uint64(indices.size - 1), bounds[0, bounds.shape[1] - 1]
-        while True:
-            stripe, c = next_chunk(progress, bounds)
-            if stripe >= bounds.shape[0]:
-                break
-            first = stripe * lines
+    def kernel(progress, bounds, indptr, indices, data, As, Bs, parameter, scale, df_A):  # type: ignore[no-untyped-def]
+        last = np.uint64(indices.size - 1)
+        for stripe, c, first in chunks_in_order(progress, bounds):
             for i in range(bounds[stripe, c], bounds[stripe, c + ONE]):
                 a = load(As[0], step * i, rank)
                 da = load(As[1], step * i + shift, rank)
@@ -185,9 +133,8 @@ def derivative(rank: int, loss: Any, weighted: bool) -> Any:
                     weight = scale * data[m * p + ONE] if weighted else scale
                     change = axpy(weight * slope, db, axpy(weight * second * dw, b, change))
                 store(df_A, i, change)
-            finish(progress)
 
-    return _compile(kernel, loss)
+    return compiled(kernel, cache=isinstance(loss, int))
 
 
 @functools.cache
@@ -199,12 +146,8 @@ def product(width: int, valued: bool = True) -> Any:
     ahead = ahead_by(width)
 
     def kernel(progress, bounds, indptr, indices, data, X, Y):  # type: ignore[no-untyped-def]
-        last, lines = np.uint64(indices.size - 1), bounds[0, bounds.shape[1] - 1]
-        while True:
-            stripe, c = next_chunk(progress, bounds)
-            if stripe >= bounds.shape[0]:
-                break
-            first = stripe * lines
+        last = np.uint64(indices.size - 1)
+        for stripe, c, first in chunks_in_order(progress, bounds):
             for i in range(bounds[stripe, c], bounds[stripe, c + ONE]):
                 y = load(Y, i, width)
                 y = y if stripe else zero(y)
@@ -212,6 +155,5 @@ def product(width: int, valued: bool = True) -> Any:
                     prefetch(X, np.uint64(indices[min(p + ahead, last)]), width)
                     y = axpy(data[p] if valued else 1.0, load(X, np.uint64(indices[p]), width), y)
                 store(Y, i, y)
-            finish(progress)
 
-    return _compile(kernel)
+    return compiled(kernel)
