@@ -14,7 +14,7 @@ from rankfold.costs.base import Array, Cost, Evaluation, Products
 from rankfold.costs.losses import Loss
 from rankfold.entries.lanczos import dominant_svd
 from rankfold.entries.observed import Duplicates, Observed
-from rankfold.entries.store import EntryStore
+from rankfold.entries.store import EntryStore, Operator
 from rankfold.remembered import remembered
 
 # A step-size from this many entries is right to about 1/√entries: for CG as good as the exact one.
@@ -162,12 +162,16 @@ class Completion(Cost):
 
     def gradient_products(self, L: Array, R: Array) -> Products:
         """Return the function (X, Y) ↦ (S X, SᵀY) for S = ∇f(L Rᵀ), which is sparse: it is computed once."""
+        S = self.gradient_matrix(L, R)
+        return lambda X, Y: (S @ X, S.transposed_times(Y))
+
+    def gradient_matrix(self, L: Array, R: Array) -> Operator:
+        """Return S = ∇f(L Rᵀ), whose entries outside Ω are zero."""
         if not L.shape[1]:  # W = 0
             xp, place = array_namespace(L), device(L)
             L, R = (xp.zeros((d, 1), dtype=L.dtype, device=place) for d in self.shape)
         check_factors(self.shape, (L,), (R,))
-        S = self.store.gradient(L, R, self.loss)
-        return lambda X, Y: (S @ X, S.transposed_times(Y))
+        return self.store.gradient(L, R, self.loss)
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int = 1) -> NDArray[np.float64]:
         """Coefficients, constant first, of t ↦ f((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ), from one in `every` rows."""

@@ -60,15 +60,16 @@ class Preconditioned(Structure):
 
     def gradient(self, x: FullRankFactors, phi: FullRankFactors) -> FullRankFactors:
         """(φ_G (HᵀH)⁻¹, φ_H (GᵀG)⁻¹)."""
-        return FullRankFactors(phi.G @ inverse_gram(x.H), phi.H @ inverse_gram(x.G))
+        phi_G, phi_H = phi  # partial derivatives, which may come as a plain list
+        return FullRankFactors(phi_G @ inverse_gram(x.H), phi_H @ inverse_gram(x.G))
 
     def hessian(
         self, x: FullRankFactors, xi: FullRankFactors, phi: FullRankFactors, dphi: FullRankFactors
     ) -> FullRankFactors:
         """D grad[ξ] + A(ξ, grad), whose connection couples the factors (Koszul formula)."""
-        γ = self.gradient(x, phi)
-        along_G = _coupled(x.G, xi.G, γ.G, dphi.G, x.H, xi.H, γ.H)
-        return FullRankFactors(along_G, _coupled(x.H, xi.H, γ.H, dphi.H, x.G, xi.G, γ.G))
+        γ, (dphi_G, dphi_H) = self.gradient(x, phi), dphi
+        along_G = _coupled(x.G, xi.G, γ.G, dphi_G, x.H, xi.H, γ.H)
+        return FullRankFactors(along_G, _coupled(x.H, xi.H, γ.H, dphi_H, x.G, xi.G, γ.G))
 
 
 def _coupled(G: Array, ξ: Array, γ: Array, dφ: Array, H: Array, ξ_H: Array, γ_H: Array) -> Array:

@@ -132,6 +132,15 @@ class FullColumnRank(EuclideanFullColumnRank):
         """φ YᵀY."""
         return phi @ gram(Y, Y)
 
+    def connection(self, Y: Array, xi: Array, eta: Array) -> Array:
+        """A_Y(ξ, η), what ∇_ξ η adds to the directional derivative of η."""
+        inverse = inverse_gram(Y)
+        return (
+            Y @ (inverse @ sym(gram(eta, xi)))
+            - eta @ (inverse @ sym(gram(Y, xi)))
+            - xi @ (inverse @ sym(gram(Y, eta)))
+        )
+
     def hessian(self, Y: Array, xi: Array, phi: Array, dphi: Array) -> Array:
         """φ̇ YᵀY + 2φ sym(Yᵀξ) + A_Y(ξ, grad).
 
@@ -143,11 +152,8 @@ class FullColumnRank(EuclideanFullColumnRank):
         return self._hessian(Y, xi, phi, dphi)
 
     def _hessian(self, Y: Array, xi: Array, phi: Array, dphi: Array) -> Array:
-        Q, inverse, turn = gram(Y, Y), inverse_gram(Y), sym(gram(Y, xi))
-        eta = phi @ Q
-        connection = Y @ (inverse @ sym(gram(eta, xi))) - eta @ (inverse @ turn)
-        connection = connection - xi @ (inverse @ sym(gram(Y, eta)))
-        return dphi @ Q + phi @ (2 * turn) + connection
+        Q = gram(Y, Y)
+        return dphi @ Q + phi @ (2 * sym(gram(Y, xi))) + self.connection(Y, xi, phi @ Q)
 
 
 class PositiveDefinite:

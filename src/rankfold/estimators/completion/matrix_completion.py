@@ -112,6 +112,13 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     >>> model = rf.MatrixCompletion(rank=2, bias=False, regularization=0.0).fit(X[:-9], y[:-9])
     >>> bool(abs(model.predict(X[-9:]) - y[-9:]).max() < 1e-4)
     True
+
+    Labels, and a new row:
+
+    >>> pairs = [("ann", "Dune"), ("ann", "Heat"), ("bob", "Dune"), ("cyd", "Heat")]
+    >>> model = rf.MatrixCompletion(rank=1, regularization=1.0).fit(pairs, [5.0, 1.0, 4.0, 2.0])
+    >>> model.predict([("bob", "Heat"), ("dan", "Dune")]).shape  # dan is new: mean and Dune's offset
+    (2,)
     """
 
     def __init__(
