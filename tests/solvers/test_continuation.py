@@ -146,6 +146,18 @@ def test_resumes_at_any_rank_to_the_same_numbers(tmp_path):
         ].__repr__()
 
 
+def test_dominant_pairs_are_no_more_than_the_matrix_has_left():
+    """Of a 6 × 4 matrix at rank 2, two pairs are outside W, however many are asked for."""
+    cost = DenseCost((6, 4))
+    L, R = (np.random.default_rng(k).standard_normal((d, 2)) for k, d in enumerate((6, 4)))
+    S = cost.evaluate(np.hstack([L, np.zeros((6, 4))]), np.hstack([R, np.eye(4)])).f_L[:, 2:]
+    U, s, V = dominant_pairs(cost, L, R, 9)
+    outside = [np.eye(len(Z)) - Z @ np.linalg.pinv(Z) for Z in (L, R)]
+    expected = np.linalg.svd(outside[0] @ S @ outside[1], compute_uv=False)[:2]
+    np.testing.assert_allclose(s, expected, rtol=1e-10)
+    np.testing.assert_allclose(U * s @ V.T, outside[0] @ S @ outside[1], atol=1e-10 * expected[0])
+
+
 def test_dominant_pairs_of_the_gradient():
     cost = DenseCost((30, 25))
     L, R = np.zeros((30, 0)), np.zeros((25, 0))

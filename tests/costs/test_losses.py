@@ -1,0 +1,43 @@
+"""What losses expect, and closed forms along the rank."""
+
+import numpy as np
+import pytest
+
+import rankfold as rf
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("square", lambda w: w),
+        ("huber", lambda w: w),
+        ("squared_hinge", lambda w: w),
+        ("logistic", lambda w: 1 / (1 + np.exp(-w))),
+        ("poisson", np.exp),
+    ],
+)
+def test_what_is_expected_of_a_matrix(name, expected):
+    w = np.linspace(-3, 3, 7)
+    np.testing.assert_allclose(rf.Loss.named(name).expected(w), expected(w), rtol=1e-14)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.3])
+def test_the_path_of_closed_forms_holds_that_of_every_rank(ridge):
+    """Each is the best of its rank: no step of the dense gradient, projected to rank r, goes lower."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((30, 5)), rng.standard_normal((30, 4))
+    cost = rf.Regression(X, Y)
+    C, V = cost.path(ridge)
+    np.testing.assert_allclose(V.T @ V, np.eye(4), atol=1e-12)
+
+    def value(W):
+        return np.mean((X @ W - Y) ** 2) + ridge * np.sum(W**2)
+
+    for r in (1, 2, 3, 4):
+        U, s, Vr = cost.closed_form(r, ridge)
+        W = C[:, :r] @ V[:, :r].T
+        np.testing.assert_allclose(U * s @ Vr.T, W, atol=1e-10)
+        slope = 2 * X.T @ (X @ W - Y) / Y.size + 2 * ridge * W
+        for step in (1e-1, 1e-2, 1e-3):
+            P, d, Qt = np.linalg.svd(W - step * slope)
+            assert value(P[:, :r] * d[:r] @ Qt[:r]) >= value(W) * (1 - 1e-12)
