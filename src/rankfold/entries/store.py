@@ -78,7 +78,7 @@ class EntryStore(Protocol):
         """Number of entries of each row, and of each column."""
 
     def evaluate(self, L: Array, R: Array, loss: EntryLoss) -> tuple[float, Array, Array]:
-        """Mean loss at W = L Rᵀ, S R and SᵀL, with S its gradient in W. Sums are exact in float64."""
+        """Mean loss at W = L Rᵀ, S R and SᵀL, with S its gradient in W. Sums are added up in float64."""
 
     def value(self, L: Array, R: Array, loss: EntryLoss) -> float:
         """Mean loss at L Rᵀ alone."""

@@ -32,7 +32,7 @@ GEOMETRIES: dict[str, type[Geometry]] = {
 
 
 def all_or_nothing(fit: Callable[P, T]) -> Callable[P, T]:
-    """Let a method that fails, or is interrupted, leave its estimator as it was before the call.
+    """Let a method that raises, at Ctrl-C too, leave its estimator as it was before the call.
 
     Otherwise a model fitted earlier would go on with labels or scales of the new data beside the old factors.
     """
@@ -82,7 +82,7 @@ def fit_problem(problem: Problem, accepted: Collection[StopKind] = (), **options
     if result.error is not None:
         raise result.error
     if result.stop.kind not in accepted:
-        warn_of_limit(result.trace, result.stop)
+        warn_unless_converged(result.trace, result.stop)
     return result
 
 
@@ -94,15 +94,12 @@ def try_out(problem: Problem, **options: Any) -> Result:
     return result
 
 
-def warn_of_limit(trace: Trace, stop: Stop) -> None:
-    """Warn of a fit that ended before it converged."""
+def warn_unless_converged(trace: Trace, stop: Stop) -> None:
+    """Warn of a fit that ended before it converged, with the remedy if it lacked iterations."""
     if not stop.converged:
-        warnings.warn(
-            f"stopped after {trace[-1].iteration} iterations without convergence ({stop.reason}): "
-            "raise max_iter, or loosen tol",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+        remedy = ": raise max_iter, or loosen tol" if stop.kind in (StopKind.LIMIT, StopKind.STALLED) else ""
+        what = f"stopped after {trace[-1].iteration} iterations without convergence ({stop.reason}){remedy}"
+        warnings.warn(what, ConvergenceWarning, stacklevel=4)
 
 
 def record_run(model: Any, trace: Trace, stop: Stop) -> None:

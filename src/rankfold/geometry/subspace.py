@@ -28,7 +28,7 @@ class SubspaceFactors(NamedTuple):
     Y: Array
 
 
-def _rotation_invariant(x: SubspaceFactors, eta: SubspaceFactors) -> Array:
+def _invariant_generator(x: SubspaceFactors, eta: SubspaceFactors) -> Array:
     """Solve QΩ̃ + Ω̃Q = 2Q skew(Uᵀη_U)Q + 2 skew(Q Yᵀη_Y), then QΩ + ΩQ = Ω̃, with Q = YᵀY.
 
     Both at once in the eigenbasis E of Q, whose eigenvalues λ are the squared singular values of Y.
@@ -42,7 +42,7 @@ def _rotation_invariant(x: SubspaceFactors, eta: SubspaceFactors) -> Array:
     return E @ (right / pair_sums(λ) ** 2) @ E.T
 
 
-def _rotation_euclidean(x: SubspaceFactors, eta: SubspaceFactors) -> Array:
+def _euclidean_generator(x: SubspaceFactors, eta: SubspaceFactors) -> Array:
     """Solve (I + Q)Ω + Ω(I + Q) = 2 skew(Uᵀη_U + Yᵀη_Y), with Q = YᵀY."""
     Q = gram(x.Y, x.Y)
     identity = identity_like(Q, Q.shape[0])
@@ -50,9 +50,9 @@ def _rotation_euclidean(x: SubspaceFactors, eta: SubspaceFactors) -> Array:
 
 
 _METRICS = {
-    "invariant": Structure((Stiefel(), FullColumnRank()), _rotation_invariant, random_orthogonal),
+    "invariant": Structure((Stiefel(), FullColumnRank()), _invariant_generator, random_orthogonal),
     "euclidean": Structure(  # straight lines are geodesics of Y
-        (Stiefel(), EuclideanFullColumnRank()), _rotation_euclidean, random_orthogonal, second_order=True
+        (Stiefel(), EuclideanFullColumnRank()), _euclidean_generator, random_orthogonal, second_order=True
     ),
 }
 

@@ -66,8 +66,8 @@ def minimize(
     Returns
     -------
     Result
-        Also when the run is interrupted with Ctrl-C, when a step raises an exception (then `Result.error`)
-        and when the value is no longer finite: the best point so far, and the reason.
+        Also when the run is interrupted with Ctrl-C after its start, when a step raises an exception (then
+        `Result.error`) and when the value is no longer finite: the best point so far, and the reason.
 
     Examples
     --------

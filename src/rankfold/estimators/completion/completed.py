@@ -115,8 +115,8 @@ class CompletedMatrix:
     def similar(self, items: Any, n: int = 10, *, side: SideName = "column") -> Neighbours:
         """Return the columns (or rows) most like each of some columns (or rows), most alike first.
 
-        Likeness is the cosine between columns of the low-rank part W = L Rᵀ: the same for every way to write
-        W as a product, and not touched by offsets.
+        Likeness is the cosine between columns (or rows) of the low-rank part W = L Rᵀ: the same for every way
+        to write W as a product, and not touched by offsets.
 
         Parameters
         ----------

@@ -60,8 +60,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         the entries held out (of some rows or columns, if there are more than a million). `bias=False` with
         `regularization=0.0` is plain matrix completion.
     loss
-        "square", "huber", "logistic" (y is 0 or 1), "poisson" (counts) or a `rankfold.Loss`. `predict` gives
-        probabilities for "logistic" and expected counts for "poisson".
+        "square", "huber", "logistic" or "squared_hinge" (y is 0 or 1), "poisson" (counts) or a `rankfold.Loss`.
+        `predict` gives probabilities for "logistic" and expected counts for "poisson".
     geometry
         "auto", "full_rank", "polar", "subspace", "embedded", or a geometry class.
     solver
@@ -206,7 +206,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         sample = sample_lines(cost, MAX_ENTRIES, seed) if is_auto(self.regularization) else None
         penalised = Penalised.of(cost, self.bias)
         self.biases_ = penalised.offsets
-        del cost  # a copy of the data, and the fit below works on another one
+        del cost  # with offsets and the square loss the fit works on a copy without the offsets
         self.rank_ = self._choose_rank(penalised, seed)
         last = last if last and last[0].shape[1] == self.rank_ else None
         weight, path, factors = self._choose_weight(sample, last is not None, seed)

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankfold.estimators.fingerprint import fingerprint
-from rankfold.estimators.fitting import all_or_nothing, record_run, warn_of_limit
+from rankfold.estimators.fitting import all_or_nothing, record_run, warn_unless_converged
 from rankfold.estimators.imputer.factor_model import FactorModel, fit, rank_errors
 from rankfold.estimators.imputer.tables import as_table, like_table
 from rankfold.estimators.inputs import checked_rank, is_auto
@@ -123,7 +123,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         model, trace, stop = fit(start, Z, known, self.rank_, self.max_iter, self.tol, self.verbose)
         self.offset_, self.factors_, self.noise_variance_ = model.mean, model.L, model.psi
         record_run(self, trace, stop)
-        warn_of_limit(trace, stop)
+        warn_unless_converged(trace, stop)
         return self
 
     def transform(self, X: Any) -> Any:
