@@ -60,8 +60,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         the entries held out (of some rows or columns, if there are more than a million). `bias=False` with
         `regularization=0.0` is plain matrix completion.
     loss
-        "square", "huber", "logistic" or "squared_hinge" (y is 0 or 1), "poisson" (counts) or a `rankfold.Loss`.
-        `predict` gives probabilities for "logistic" and expected counts for "poisson".
+        "square", "huber", "logistic" or "squared_hinge" (y is 0 or 1), "poisson" (counts) or a
+        `rankfold.Loss`. `predict` gives probabilities for "logistic", expected counts for "poisson".
     geometry
         "auto", "full_rank", "polar", "subspace", "embedded", or a geometry class.
     solver
