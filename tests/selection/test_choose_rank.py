@@ -127,3 +127,23 @@ def test_two_entries_are_the_least_that_can_be_held_out():
     assert len(hold_out(cost, 0.1, seed=0)[1][0]) == 2
     with pytest.raises(ValueError, match=r"held_out = 0\.05 of 20 entries is 1: there must be at least 2"):
         hold_out(cost, 0.05, seed=0)
+
+
+def test_not_all_entries_can_be_held_out():
+    cost = rf.Completion(np.arange(20), np.arange(20), np.ones(20), (20, 20))
+    with pytest.raises(ValueError, match="of 20 entries is 20"):
+        hold_out(cost, 1.0, seed=0)
+
+
+def test_losses_of_held_out_entries_are_in_double_precision():
+    cost = rf.Completion([0, 1], [0, 1], np.array([1.0, 2.0], np.float32), (2, 2))
+    held_out = np.array([0]), np.array([0]), np.array([[1.0]], np.float32)
+    assert losses_of(cost, held_out, np.array([0.5], np.float32)).dtype == np.float64
+
+
+def test_the_largest_rank_may_be_that_of_the_smaller_side():
+    data = rf.data.random_completion((12, 3), rank=1, oversampling=2.2, seed=0, noise=0.1)
+    cost = rf.Completion.from_triples(data)
+    assert rf.choose_rank(cost, max_rank=3).chosen <= 3
+    with pytest.raises(ValueError, match="max_rank must be from 1 to 3, not 4"):
+        rf.choose_rank(cost, max_rank=4)
