@@ -71,7 +71,8 @@ def test_it_recovers_the_matrix(order):
     result = solve(problem, RTRMC(order))
     assert result.converged
     assert data.relative_error(*result.x) < 1e-9
-    rounding = 1e-28 * problem.cost.value_at_zero  # far above that of residuals near zero, squared
+    # A residual is exact to rounding of the data: its square, to the product of the two.
+    rounding = 1e-13 * np.sqrt(result.value * problem.cost.value_at_zero)
     assert_allclose(result.value, problem.value(result.x), rtol=1e-9, atol=rounding)
 
 

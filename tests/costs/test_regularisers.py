@@ -46,8 +46,8 @@ def test_nuclear_shrinks_singular_values_of_a_known_matrix():
 
 
 def test_unobserved_counts_repeated_entries_once():
-    twice = rf.Completion([0, 0, 1], [0, 0, 1], [1.0, 2.0, 3.0], (2, 2), duplicates="keep")
-    assert_allclose(rf.Unobserved(1.0, twice).value(np.ones((2, 1)), np.array([[1.0], [3.0]])), 10)
+    twice = rf.Completion([0, 0, 1], [1, 1, 0], [1.0, 2.0, 3.0], (2, 2), duplicates="keep")
+    assert_allclose(rf.Unobserved(1.0, twice).value(np.array([[1.0], [2.0]]), np.array([[1.0], [3.0]])), 37)
 
 
 def test_algebra():

@@ -134,3 +134,9 @@ def test_checks_find_a_wrong_hessian_and_a_wrong_projection(monkeypatch):
     check = rf.check_hessian(problem)
     assert not check.ok
     assert "WRONG" in str(check)
+
+
+@pytest.mark.parametrize("kind", [rf.FullRank, rf.SubspaceProjection])
+def test_a_geometry_knows_its_metric(kind):
+    default, euclidean = kind((5, 4), 2), kind((5, 4), 2, metric="euclidean")
+    assert (default.metric, euclidean.metric) == (default.option["metric"], "euclidean")

@@ -69,6 +69,14 @@ def test_arrays_come_back_as_they_were(dtype):
             assert (again.strides[0] > again.strides[1]) == (array.strides[0] > array.strides[1])
 
 
+def test_files_get_arrays_without_gaps():
+    base = np.arange(24.0).reshape(4, 6)
+    packer = Packer(declared_classes(HeavyBall(), Flat((1, 1), 1)))
+    packer.pack((base[:, :2], base.T[:, :2]))
+    assert [array.flags.forc for array in packer.arrays.values()] == [True, True]
+    assert [array.flags.c_contiguous for array in packer.arrays.values()] == [True, False]
+
+
 def test_torch_tensors_come_back_as_they_were():
     torch = pytest.importorskip("torch")
     for dtype in (torch.float32, torch.float64):

@@ -46,6 +46,12 @@ def test_as_arrays(trace):
     assert {trace[name].dtype.kind for name in ("iteration", "backtracks", "values")} == {"i"}
     assert trace["value"].dtype == np.float64
     assert trace["note"].tolist() == [row.note for row in trace]
+    assert trace.__array__(object).dtype == object
+
+
+def test_a_row_counts_nothing_unless_told():
+    row = TraceRow(0, 1.0, 2.0, 0.5)
+    assert (row.backtracks, row.inner_iterations, *row[9:13], row.note) == (0, 0, 0, 0, 0, 0, "")
 
 
 @pytest.mark.parametrize("rows", [ODD, Trace([])])

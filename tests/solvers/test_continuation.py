@@ -227,7 +227,9 @@ def test_truncation_is_the_best_approximation():
     assert np.isclose(np.linalg.norm(L @ R.T - A @ B.T) ** 2, np.sum(s[1:3] ** 2))
 
 
-@pytest.mark.parametrize(("option", "value"), [("start", 0), ("grow", 0), ("slow", 1.0), ("last", 0)])
+@pytest.mark.parametrize(
+    ("option", "value"), [("start", 0), ("grow", 0), ("slow", 1.0), ("slow", -1e-9), ("last", 0)]
+)
 def test_options_are_checked(option, value):
     with pytest.raises(ValueError, match=option):
         rf.RankContinuation(**{option: value})

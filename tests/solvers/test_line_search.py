@@ -59,6 +59,19 @@ def test_wolfe_needs_few_trials(here, guess):
     assert wolfe(here, direction, slope, guess, 1e-4, 0.1).backtracks <= 5 + abs(np.log2(guess / best))
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1e12])
+@pytest.mark.parametrize("guess", [1e-3, 64.0])
+def test_searches_do_not_depend_on_the_unit_of_the_cost(here, unit, guess):
+    direction, slope = downhill(here)
+    other = rf.Problem(unit * here.problem.cost, here.problem.geometry).at(here.x)
+    for search, options in ((armijo, (0.25,)), (wolfe, (1e-4, 0.1))):
+        one, two = (
+            search(at, direction, s, guess, *options) for at, s in ((here, slope), (other, unit * slope))
+        )
+        assert two.backtracks == one.backtracks
+        assert two.t == pytest.approx(one.t)
+
+
 class Nowhere(DenseCost):
     """Finite at its start only."""
 

@@ -123,6 +123,7 @@ def test_a_stage_ends_when_its_solver_slows_down_or_has_had_its_time():
     method = rf.ReweightedContinuation(slow=0.0)
     state = method.init(problem, problem.start())
     after = method.step(problem, state)
+    assert (state.taken, after.taken) == (0, 1)
     gain = (state.inner.value - after.inner.value) / after.inner.value
     for factor in (0.0, 0.99, 1.01):
         slowed = rf.ReweightedContinuation(slow=factor * gain).step(problem, state)

@@ -68,6 +68,7 @@ def put(path, text):
             "three columns .* are needed, the first line has 2 separated by ',': '1,2'; if another",
         ),
         (HEAD.encode() + b"1,2,3\n\xff,2,3\n", {}, ", line 3: column 'user' is not UTF-8 text"),
+        (HEAD.encode() + b"1,2,3\nJos\xe9,2,3\n", {}, ", line 3: column 'user' is not UTF-8 text"),
     ],
 )
 def test_what_is_wrong_and_where(path, monkeypatch, block, text, options, message):

@@ -215,7 +215,9 @@ def test_matrix_market_and_npz_agree_with_scipy(tmp_path):
             zip(*map(np.ndarray.tolist, (*matrix.coords, matrix.data)), strict=True)
         )
     write_triples(tmp_path / "ours.mtx", read_triples(tmp_path / "m.npz"))
-    assert abs(scipy_io.mmread(tmp_path / "ours.mtx") - matrix).max() == 0
+    header, *ours = np.loadtxt(tmp_path / "ours.mtx", comments="%").tolist()
+    assert header == [9, 7, matrix.nnz]
+    assert sorted((i - 1, j - 1, y) for i, j, y in ours) == sorted(entries(read_triples(tmp_path / "m.mtx")))
 
 
 def test_standard_input_and_output():

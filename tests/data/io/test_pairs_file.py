@@ -81,6 +81,14 @@ def test_empty_integer_label():
         read("7,1\n10,\n", NUMBERED, LabelIndex(2))
 
 
+def test_rows_of_parquet_are_counted_on_from_batch_to_batch(tmp_path, monkeypatch):
+    monkeypatch.setattr("rankfold.data.io.pairs.BATCH", 2)
+    path = tmp_path / "pairs.parquet"
+    parquet.write_table(pa.table({"film": ["Heat"] * 5, "id": [300] * 5}), path)
+    batches = list(read_pairs(path, NUMBERED, FILMS, ("id", "film")))
+    assert [b.place(k) for b in batches for k in range(len(b))] == [f"{path}, row {n}" for n in range(1, 6)]
+
+
 def test_parquet(tmp_path):
     path = tmp_path / "pairs.parquet"
     table = {"film": pa.array(["Heat", "Ran"]).dictionary_encode(), "id": [300, 8]}

@@ -186,4 +186,5 @@ def test_held_out_pairs_count_by_their_weights():
     model = rf.PairRegressor(left=left, right=right, random_state=0, regularization=1.0)
     plain = clone(model).fit(pairs, y).rank_path_
     doubled = clone(model).set_params(regularization=2.0).fit(pairs, y, sample_weight=2.0).rank_path_
-    assert_allclose(doubled.errors, 2 * np.array(plain.errors), rtol=1e-3)
+    # Each rank is solved to a part of its cost, ten thousand times the error that overfitting leaves.
+    assert_allclose(doubled.errors, 2 * np.array(plain.errors), rtol=1e-3, atol=1e-5 * plain.errors[0])
