@@ -136,9 +136,10 @@ def _objects(column: Labels, where: str) -> Labels:
     types = set(map(type, column.tolist()))
     if all(issubclass(kind, str) for kind in types):
         return column
-    text = np.array([isinstance(element, str) for element in column.tolist()], dtype=bool)
-    right = text if text.any() else np.array([_is_whole(element) for element in column.tolist()], dtype=bool)
-    refuse(~right, column, where, _ONE_KIND)
+    if types != {int}:
+        text = np.array([isinstance(element, str) for element in column.tolist()], dtype=bool)
+        whole = np.array([_is_whole(element) for element in column.tolist()], dtype=bool)
+        refuse(~(text if text.any() else whole), column, where, _ONE_KIND)
     for dtype in (np.int64, np.uint64):
         try:
             return np.array([int(element) for element in column.tolist()], dtype=dtype)

@@ -114,14 +114,14 @@ def named_entries(X: Any, y: Any) -> tuple[Names, NDArray[Any]]:
 
 
 def refuse_without_room(shape: tuple[int, int], rank: Any, dtype: DTypeLike) -> None:
-    """Raise MemoryError where factors of this rank, a gradient and a direction outgrow the machine's memory.
+    """Raise ValueError where factors of this rank, a gradient and a direction outgrow the machine's memory.
 
     Before any memory is taken: a matrix of few entries may still have a shape that was never meant.
     """
     rank = min(int(rank), *shape) if isinstance(rank, Integral) else 1
     needed = (shape[0] + shape[1]) * (3 * rank * np.dtype(dtype).itemsize + 16)  # 16: an offset, a place
     if needed > _machine_memory():
-        raise MemoryError(
+        raise ValueError(
             f"a matrix of {shape[0]:,} × {shape[1]:,} at rank {rank} takes at least {needed / 1e9:,.0f} GB, "
             f"and this machine has {_machine_memory() / 1e9:,.0f} GB: give a smaller shape, or "
             "labels, of which only those with entries take memory"
