@@ -163,9 +163,11 @@ class LabelIndex:
 
     def _checked_positions(self, names: Labels, where: str) -> Positions:
         """Return integers that are positions in the matrix."""
-        if names.size and kind_of(names) != "integer":
+        if not names.size:
+            return np.empty(0, np.int64)
+        if kind_of(names) != "integer":
             raise TypeError(f"this model knows {self.kind}s by position; got the label {_plain(names[0])!r}")
-        if names.size and not 0 <= int(names.min()) <= int(names.max()) < self.size:
+        if not 0 <= int(names.min()) <= int(names.max()) < self.size:
             at = int(np.argmax((names < 0) | (names >= self.size)))
             raise ValueError(
                 f"{where.format(at)} is {names[at]}: {self.kind}s are positions here, counted from 0 to "

@@ -17,7 +17,10 @@ Positions = NDArray[np.integer]
 TABLE = 1 << 18  # entries of a table from the least integer to the largest that are always affordable
 _BLOCK = 1 << 18  # labels looked at a time
 _SHORT = 64  # characters of a string that may be padded to
-_ONE_KIND = "the labels of a side are all strings, or all integers (or a column of datetime64)"
+_ONE_KIND = (
+    "the labels of a side are all strings, or all integers (or a column of datetime64); give others, such as "
+    "UUIDs, as strings"
+)
 
 
 def label_column(column: Any, where: str) -> Labels:

@@ -170,6 +170,7 @@ def test_positions_are_those_of_a_matrix_with_a_shape():
             fitted([(0, 0), bad], [1.0, 2.0], shape=(14, 11))
     with pytest.raises(ValueError, match=r"rows\[0\] is 14"):
         found.recommend(14)
+    assert found.recommend([]).cols.size == 0
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 0), "ab", (3.5, 2), 5])

@@ -249,7 +249,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         labels = data.row_labels, data.col_labels
         self.data_fingerprint_ = fingerprint(*labels, side.indptr, side.indices, side.data)
         self.shape_, self.observed_ = cost.shape, Pattern.of(side)
-        self.counts_ = self.observed_.counts, np.bincount(data.cols, minlength=cost.shape[1])
+        self.counts_ = cost.observed.counts
         return cost
 
     def _choose_rank(self, penalised: Penalised, seed: int) -> int:
