@@ -102,3 +102,8 @@ def test_numbers_stand_for_the_distinct_names_in_order(names):
     labels, numbers = numbered(label_column(np.fromiter(names, object, len(names)), "{}"))
     assert labels.tolist() == sorted(set(names))
     assert [labels.tolist()[k] for k in numbers] == names
+
+
+@pytest.mark.parametrize("largest", [2**63 - 1, 2**63, 2**64 - 1])
+def test_unsigned_integers_keep_their_values(largest):
+    assert label_column(np.array([1, largest], dtype=">u8"), "{}").tolist() == [1, largest]
