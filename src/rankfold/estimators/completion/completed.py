@@ -26,7 +26,7 @@ from rankfold.estimators.completion.folding import Earlier, Lines, solve
 from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.neighbours import Neighbours, Recommendations, directions, forget, largest
 from rankfold.estimators.completion.offsets import predictions
-from rankfold.estimators.completion.pattern import Pattern
+from rankfold.estimators.completion.pattern import Pattern, counted
 from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import all_or_nothing
 from rankfold.estimators.inputs import given_labels, pair_columns
@@ -219,7 +219,8 @@ class CompletedMatrix:
             lines = self._solved(axis, numbers, axis.other.of(places), values, sample_weight, earlier)
             self._replace(axis, self._index(axis).labels, whole.replaced(touched, lines))
         self.observed_ = self.observed_.extended(*places, self.shape_[0])
-        self.counts_ = self._counted(places, Axis.ROW), self._counted(places, Axis.COLUMN)
+        rows, cols = (counted(a.of(self.counts_), a.of(places), a.of(self.shape_)) for a in Axis)
+        self.counts_ = rows, cols
         self.data_fingerprint_ = fingerprint(np.array(self.data_fingerprint_), *places, values)
         return self
 
@@ -250,11 +251,6 @@ class CompletedMatrix:
         pairs = pair_columns(X)
         validate_data(self, X, reset=False, skip_check_array=True)
         return rows.find(pairs[0], Axis.ROW.where), cols.find(pairs[1], Axis.COLUMN.where)
-
-    def _counted(self, places: tuple[Positions, Positions], axis: Axis) -> NDArray[np.int64]:
-        """Return how many entries the lines of an axis have, with those at places."""
-        before, size = axis.of(self.counts_), axis.of(self.shape_)
-        return np.pad(before, (0, size - before.size)) + np.bincount(axis.of(places), minlength=size)
 
     def _required(self, items: Any, axis: Axis, n: int) -> tuple[NDArray[Any], Positions]:
         """Return rows, or columns, as the user calls them, and their positions."""
