@@ -320,3 +320,30 @@ def test_recommendations_are_the_best_unseen_columns(table, model):
 def test_a_misspelt_label_is_answered_with_the_nearest(model):
     told = fails("recommend", model, "--for", "u 1")
     assert "the row label 'u 1' is not in this model: did you mean 'u1'" in told
+
+
+def test_positions_of_a_matrix_file_stay_in_its_shape(tmp_path):
+    entries = "".join(f"{i + 1} {j + 1} {i + j}.5\n" for i in range(6) for j in range(5) if (i + j) % 3)
+    (tmp_path / "known.mtx").write_text(f"%%MatrixMarket matrix coordinate real general\n8 7 20\n{entries}")
+    run("complete", tmp_path / "known.mtx", *FAST, "-o", tmp_path / "model")
+    assert "5,4," in run("predict", tmp_path / "model", "-", stdin="5,4\n7,6\n").stdout
+    said = fails("predict", tmp_path / "model", "-", stdin="5,4\n5,7\n")
+    assert "line 2: 7 is no column of this model, which knows them by position, from 0 to 6" in said
+    found = json.loads(run("recommend", tmp_path / "model", "--for", "7", "-n", "9", "--json").stdout)
+    assert sorted(line["column"] for line in found["7"]) == [0, 1, 2, 3, 4]
+    (tmp_path / "vast.mtx").write_text(
+        f"%%MatrixMarket matrix coordinate real general\n{10**12} 7 20\n{entries}"
+    )
+    assert "1,000,000,000,000 × 7 at rank 2 takes at least" in fails("complete", tmp_path / "vast.mtx", *FAST)
+
+
+def test_integer_ids_of_files_are_labels(tmp_path):
+    lines = [f"{10**15 + 7 * i},{-j},{i * j % 5}" for i in range(8) for j in range(6) if (i + 2 * j) % 3]
+    (tmp_path / "known.csv").write_text("\n".join(lines))
+    run("complete", tmp_path / "known.csv", *FAST, "-o", tmp_path / "model")
+    found = json.loads(
+        run("recommend", tmp_path / "model", "--for", f"{10**15 + 7}", "-n", "99", "--json").stdout
+    )
+    assert {line["column"] for line in found[f"{10**15 + 7}"]} <= set(range(-5, 1))
+    unknown = run("predict", tmp_path / "model", "-", "--no-header", stdin=f"{10**15},-3\n{10**40},-3\n")
+    assert "1 of 2 pairs have a row or column that the model does not know" in unknown.stderr

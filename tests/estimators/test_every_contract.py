@@ -28,7 +28,8 @@ ITERATIVE = COMMON | {"geometry": "auto", "solver": "auto", "max_iter": 500}
 PAIRS = {"rank": "auto", "n_left": None, "left": None, "right": None, "regularization": 0.1, "tol": 1e-13}
 DEFAULTS = {
     "MatrixCompletion": ITERATIVE
-    | {"rank": 5, "bias": True, "regularization": "auto", "loss": "square", "tol": 1e-4, "dtype": "float64"},
+    | {"rank": 5, "bias": True, "regularization": "auto", "loss": "square", "tol": 1e-4, "dtype": "float64"}
+    | {"shape": None},
     "LowRankImputer": COMMON
     | {"rank": "auto", "missing_values": "nan", "keep_empty_features": False, "add_indicator": False}
     | {"max_iter": 50, "tol": 1e-2},

@@ -47,7 +47,7 @@ EXPECTED = dict.fromkeys(
     NO_PAIRS,
 ) | {
     "check_non_transformer_estimators_n_iter": "it fits on features; test_every_contract counts iterations",
-    "check_positive_only_tag_during_fit": "it gives three features; test_bad_pairs_are_named gives pairs",
+    "check_positive_only_tag_during_fit": "it gives three features; test_ids gives negative ids",
 }
 
 

@@ -203,6 +203,10 @@ def _aligned(held_out: Triples, train: Triples, file: str) -> Entries:
     for k in (0, 1):
         positions = (held_out.rows, held_out.cols)[k]
         labels, known = (held_out.row_labels, held_out.col_labels)[k], (train.row_labels, train.col_labels)[k]
+        if labels is None and known is not None:
+            raise ValueError(
+                f"{file}: it holds positions, and the entries to fit have labels: hold out labels"
+            )
         names = np.arange(held_out.shape[k]) if labels is None else labels
         sides.append(LabelIndex(train.shape[k], known).find_arrow(pa.array(names))[positions])
     new, count = int(np.count_nonzero((sides[0] < 0) | (sides[1] < 0))), len(held_out)
@@ -242,7 +246,7 @@ def _refuse_repeated(triples: Triples, source: Source) -> None:
 
 def _names(triples: Triples, i: int, j: int) -> str:
     row, col = (
-        place if labels is None else labels[place].item()
+        place if labels is None else labels[[place]].tolist()[0]
         for place, labels in ((i, triples.row_labels), (j, triples.col_labels))
     )
     return f"({row!r}, {col!r})"

@@ -22,6 +22,11 @@ def as_completion(model: Any, path: Path) -> Any:
     return model
 
 
+def written(labels: Any) -> list[Any]:
+    """Return labels as they are shown: integers and strings as they are, times as text."""
+    return list(map(str, labels)) if labels.dtype.kind == "M" else list(labels.tolist())
+
+
 def info(model: ModelFile, json: Json = False) -> None:
     """Say what a model file holds.
 
@@ -50,7 +55,7 @@ def _facts(model: Any) -> dict[str, Any]:
     for names in ("row_labels_", "col_labels_", "feature_names_in_", "target_names_"):
         labels = getattr(model, names, None)
         if labels is not None:
-            facts[names.removesuffix("_")] = labels[:3].tolist()
+            facts[names.removesuffix("_")] = written(labels[:3])
     settings = model.get_params().items()
     return facts | {"settings": {k: value for k, value in settings if isinstance(value, str | float | int)}}
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rankfold.cli.console import check_writable, fail, print_json, print_table
-from rankfold.cli.models import as_completion
+from rankfold.cli.models import as_completion, written
 from rankfold.cli.options import ColColumn, Delimiter, Header, Json, Missing, ModelFile, RowColumn, column_of
 
 
@@ -68,9 +68,9 @@ def predict(
     columns = column_of(row), column_of(col)
     guessed = header is None and all(isinstance(column, int) for column in columns)
     known = as_completion(fitted, model)
-    rows, cols = map(LabelIndex, known.shape_, (known.row_labels_, known.col_labels_))
+    rows, cols = map(LabelIndex, known.shape_, (known.row_labels_, known.col_labels_), ("row", "column"))
     with closing(read_pairs(pairs, rows, cols, columns, delimiter=delimiter, header=header)) as batches:
-        write_batches(output, predicted(known, watched(batches, strict, guessed)), json)
+        write_batches(output, predicted(known, watched(batches, (rows, cols), strict, guessed)), json)
 
 
 def recommend(
@@ -88,6 +88,8 @@ def recommend(
 
     Example: rankfold recommend model.rankfold --for ann -n 5
     """
+    import numpy as np
+
     import rankfold as rf
     from rankfold.data import LabelIndex
 
@@ -95,10 +97,9 @@ def recommend(
     known = LabelIndex(fitted.shape_[0], fitted.row_labels_)
     recommended = {}
     for name in who:
-        place = known.require_text(name)
-        row = place if known.labels is None else known.labels[place]
-        _, columns, scores = fitted.recommend([row], n=count, exclude_seen=not seen)
-        recommended[name] = list(zip(columns.tolist(), scores.tolist(), strict=True))
+        row = known.names(np.array([known.require_text(name)]))
+        _, columns, scores = fitted.recommend(row, n=count, exclude_seen=not seen)
+        recommended[name] = list(zip(written(columns), scores.tolist(), strict=True))
     if json:
         keys = ("column", "prediction")
         print_json({name: [dict(zip(keys, line, strict=True)) for line in recommended[name]] for name in who})

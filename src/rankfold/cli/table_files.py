@@ -18,6 +18,7 @@ from rankfold.data.io.files import format_of
 from rankfold.data.io.parquet import write_parquet
 from rankfold.data.io.streams import name_of, reading, seekable, writing
 from rankfold.data.io.text import write_text
+from rankfold.data.numbering import of_fixed_width
 
 Floats = NDArray[np.float64]
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "?")
@@ -72,7 +73,9 @@ def write_factors(model: Any, output: str, kind: str) -> None:
         if kind == "npz":
             (L, R), (mean, rows, cols) = model.factors_, model.biases_
             labels = {"row_labels": model.row_labels_, "col_labels": model.col_labels_}
-            known = {name: part for name, part in labels.items() if part is not None}
+            known: dict[str, Any] = {
+                name: of_fixed_width(part) for name, part in labels.items() if part is not None
+            }
             buffer = io.BytesIO()  # an archive is written with seeks, which standard output has not
             np.savez(buffer, L=L, R=R, mean=mean, row_offsets=rows, col_offsets=cols, **known)
             stream.write(buffer.getbuffer())

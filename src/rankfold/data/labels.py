@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Labels = NDArray[Any]
-Positions = NDArray[np.integer]
+from rankfold.data.numbering import TABLE, Labels, Positions, joined, kind_of, numbered, span
+
 # "007" is not 7: its zeros would be lost, so it stays a string
 CANONICAL_INTEGER = r"^-?(0|[1-9][0-9]*)$"
+_CANONICAL_POSITION = r"^(0|[1-9][0-9]{0,17})$"  # of 64 bits in any case
 UNKNOWN = -1  # the position of what is not there
 _COMPARED = 10_000  # labels before and after an unknown one, in sorted order, that it is compared with
 
@@ -27,8 +28,8 @@ class UnknownLabelError(KeyError):
 class LabelIndex:
     """Finds the `size` rows (or columns: `kind`, for messages) of a matrix by their labels.
 
-    `labels` are integers or strings, no two of them equal; None where a row is called by its position,
-    counted from 0.
+    `labels` are integers, strings or times, no two of them equal; None where a row is called by its position,
+    counted from 0: then there is no other name, and one outside the matrix is an error.
 
     Examples
     --------
@@ -41,36 +42,60 @@ class LabelIndex:
 
     def __init__(self, size: int, labels: Labels | None = None, kind: str = "row"):
         self.size, self.labels, self.kind = size, labels, kind
+        self._forget()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"size": self.size, "labels": self.labels, "kind": self.kind}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Have nothing that finding is made fast by: it is made when first needed."""
         self._order: Positions | None = None
+        self._table: NDArray[np.int64] | None = None
+        self._places: dict[str, int] | None = None
 
     @property
     def integers(self) -> bool:
         """Whether a row is called by an integer."""
-        return self.labels is None or self.labels.dtype.kind in "iu"
+        return self.labels is None or kind_of(self.labels) == "integer"
 
-    def find(self, names: NDArray[Any], where: str = "names[{}]") -> Positions:
-        """Return the position of each name, -1 for one that is not there; `where` names one in errors."""
-        self._check_type(names)
+    def find(self, names: Labels, where: str = "names[{}]") -> Positions:
+        """Return the position of each name, -1 for a label that is not there; `where` names one in errors."""
         if self.labels is None:
-            return np.where(check_positions(names, where) < self.size, names, UNKNOWN)
-        found = self._sorted()[np.minimum(self._place(names), self.size - 1)]
-        return np.where(self.labels[found] == names, found, UNKNOWN)
+            return self._checked_positions(names, where)
+        self._check_kind(self.labels, names)
+        if not names.size:
+            return np.empty(0, np.int64)
+        if kind_of(names) == "string":
+            places = self._by_name(self.labels)
+            return np.array([places.get(name, UNKNOWN) for name in names.tolist()], dtype=np.int64)
+        if names.dtype.kind == "M":
+            unit = np.promote_types(names.dtype, self.labels.dtype)
+            return self._find_sorted(*(times.astype(unit).view(np.int64) for times in (self.labels, names)))
+        if span(self.labels)[1] < max(TABLE, 4 * self.size):
+            return self._find_in_table(self.labels, names)
+        return self._find_sorted(self.labels, names)
 
-    def require(self, names: NDArray[Any], where: str = "names[{}]") -> Positions:
+    def require(self, names: Labels, where: str = "names[{}]") -> Positions:
         """Return the position of each name, or raise an error with the nearest spelling of one not there."""
         found = self.find(names, where)
         if (found < 0).any():
-            raise UnknownLabelError(self._unknown(names[int(np.argmax(found < 0))].item()))
+            raise UnknownLabelError(self._unknown(names[int(np.argmax(found < 0))]))
         return found
 
     def find_text(self, text: str) -> int:
         """Return the position of `text`, -1 if not there; an integer is written as Python writes integers."""
-        if self.integers and not re.fullmatch(CANONICAL_INTEGER, text):
-            return UNKNOWN
-        wanted = int(text) if self.integers else text
         if self.labels is None:
-            return int(wanted) if 0 <= int(wanted) < self.size else UNKNOWN
-        found = np.flatnonzero(self.labels == wanted)
+            plain = re.fullmatch(_CANONICAL_POSITION, text)
+            return int(text) if plain and int(text) < self.size else UNKNOWN
+        if not self.integers:
+            return self._by_name(self.labels).get(text, UNKNOWN)
+        if not re.fullmatch(CANONICAL_INTEGER, text):
+            return UNKNOWN
+        found = np.flatnonzero(self.labels == int(text))
         return int(found[0]) if found.size else UNKNOWN
 
     def require_text(self, text: str) -> int:
@@ -85,76 +110,106 @@ class LabelIndex:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        if self.integers and not pa.types.is_integer(names.type):
-            plain = pc.match_substring_regex(names, CANONICAL_INTEGER)
-            names = pc.if_else(plain, names, None).cast("int64")
-        elif not self.integers and pa.types.is_integer(names.type):
-            names = names.cast("string")
         if self.labels is None:
-            found = np.asarray(names.fill_null(UNKNOWN).to_numpy(zero_copy_only=False), dtype=np.int64)
-            return np.where((found >= 0) & (found < self.size), found, UNKNOWN)
-        known = pa.array(self.labels).cast(names.type)
+            if not pa.types.is_integer(names.type):
+                plain = pc.match_substring_regex(names, _CANONICAL_POSITION)
+                names = pc.if_else(plain, names, None).cast("int64")
+            found = np.asarray(names.fill_null(UNKNOWN).to_numpy(zero_copy_only=False))
+            return np.where((found >= 0) & (found < self.size), found, UNKNOWN).astype(np.int64)
+        if self.integers and names.type == pa.int64() and self.labels.dtype == np.int64:
+            known = pa.array(self.labels)
+        else:  # one type that holds them all, and "07" is not 7
+            known, names = pa.array(_texts(self.labels)), names.cast("string")
         return np.asarray(pc.index_in(names, known).fill_null(UNKNOWN).to_numpy(), dtype=np.int64)
 
-    def numbered(self, names: NDArray[Any], where: str) -> tuple[Labels | None, Positions]:
-        """Return the distinct names in order, and the number of each; positions are their own numbers."""
-        self._check_type(names)
-        if self.labels is None:
-            return None, check_positions(names, where)
-        return np.unique(names, return_inverse=True)
+    def numbered(self, names: Labels) -> tuple[Labels, Positions]:
+        """Return the labels of new rows in order, and the number of each; of the kind of those known."""
+        if self.labels is not None:
+            self._check_kind(self.labels, names)
+        return numbered(names)
 
-    def enlarged(self, names: NDArray[Any], where: str) -> tuple[Labels | None, Positions]:
+    def enlarged(self, names: Labels, where: str) -> tuple[Labels | None, Positions]:
         """Return the labels with those new among `names` behind them, and the positions of `names`."""
-        if self.labels is None:
-            return self.numbered(names, where)
         places = self.find(names, where)
-        new, numbers = np.unique(names[places < 0], return_inverse=True)
+        if self.labels is None:
+            return None, places
+        new, numbers = numbered(names[places < 0])
         places[places < 0] = self.size + numbers
-        return np.concatenate([self.labels, new]), places
+        return joined(self.labels, new), places
 
-    def names(self, positions: Positions) -> NDArray[Any]:
+    def names(self, positions: Positions) -> Labels:
         """Return what stands at positions."""
         return positions if self.labels is None else self.labels[positions]
 
-    def _sorted(self) -> Positions:
+    def _find_in_table(self, labels: Labels, names: Labels) -> Positions:
+        """Look integers up that are close together."""
+        least, width = span(labels)
+        first = labels.dtype.type(least)
+        if self._table is None:
+            self._table = np.full(width + 1, UNKNOWN, dtype=np.int64)
+            self._table[labels - first] = np.arange(self.size)
+        inside = (names >= least) & (names <= least + width)
+        steps = np.where(inside, names, first).astype(labels.dtype, copy=False) - first
+        return np.where(inside, self._table[steps], UNKNOWN)
+
+    def _find_sorted(self, labels: Labels, names: Labels) -> Positions:
+        """Look integers up by bisection."""
+        order = self._sorted(labels)
+        least, largest = labels[order[0]], labels[order[-1]]
+        inside = (names >= int(least)) & (names <= int(largest))
+        same = np.where(inside, names.astype(labels.dtype, copy=False), least)
+        found = order[np.searchsorted(labels, same, sorter=order)]
+        return np.where(inside & (labels[found] == same), found, UNKNOWN)
+
+    def _checked_positions(self, names: Labels, where: str) -> Positions:
+        """Return integers that are positions in the matrix."""
+        if not names.size:
+            return np.empty(0, np.int64)
+        if kind_of(names) != "integer":
+            raise TypeError(f"this model knows {self.kind}s by position; got the label {_plain(names[0])!r}")
+        if not 0 <= int(names.min()) <= int(names.max()) < self.size:
+            at = int(np.argmax((names < 0) | (names >= self.size)))
+            raise ValueError(
+                f"{where.format(at)} is {names[at]}: {self.kind}s are positions here, counted from 0 to "
+                f"{self.size - 1}; a model of pairs without shape= takes integers for labels, of any size"
+            )
+        return names
+
+    def _sorted(self, labels: Labels) -> Positions:
         if self._order is None:
-            self._order = np.argsort(self.labels, kind="stable")  # type: ignore[arg-type]
+            self._order = np.argsort(labels, kind="stable")
         return self._order
 
-    def _place(self, names: Any) -> Any:
-        return np.searchsorted(self.labels, names, sorter=self._sorted())  # type: ignore[arg-type]
+    def _by_name(self, labels: Labels) -> dict[str, int]:
+        if self._places is None:
+            self._places = {name: place for place, name in enumerate(_texts(labels))}
+        return self._places
 
-    def _check_type(self, names: NDArray[Any]) -> None:
-        """Raise TypeError if names are strings and the labels are not, or the other way round."""
-        if not names.size or is_text(names) == (self.labels is not None and is_text(self.labels)):
-            return
-        first = names[0].item()
-        if self.labels is None:
-            raise TypeError(f"this model knows {self.kind}s by position; got the label {first!r}")
-        like = self.labels[0].item()
-        raise TypeError(f"the {self.kind} labels of this model are like {like!r}; got {first!r}")
+    def _check_kind(self, labels: Labels, names: Labels) -> None:
+        """Raise TypeError if names are of another kind than the labels, such as strings and integers."""
+        if names.size and kind_of(names) != kind_of(labels):
+            like, first = _plain(labels[0]), _plain(names[0])
+            raise TypeError(f"the {self.kind} labels of this model are like {like!r}; got {first!r}")
 
-    def _unknown(self, name: int | str) -> str:
+    def _unknown(self, name: Any) -> str:
         if self.labels is None:
             return f"{self.kind} {name} is not in this model, which has {self.kind}s 0 to {self.size - 1}"
-        comparable = isinstance(name, str) == is_text(self.labels)
-        place = int(self._place(name)) if comparable else 0
-        near = self.labels[self._sorted()[max(0, place - _COMPARED) : place + _COMPARED]]
-        match = difflib.get_close_matches(str(name), map(str, near.tolist()), n=1, cutoff=0.5)
+        order, place = self._sorted(self.labels), 0
+        if kind_of(self.labels) == kind_of(np.asarray(name)):
+            place = int(np.searchsorted(self.labels, name, sorter=order))
+        near, name = self.labels[order[max(0, place - _COMPARED) : place + _COMPARED]], _plain(name)
+        match = difflib.get_close_matches(str(name), _texts(near), n=1, cutoff=0.5)
         hint = f": did you mean {match[0]!r}?" if match else f", which knows {self.size} others"
         return f"the {self.kind} label {name!r} is not in this model{hint}"
 
 
-def is_text(names: NDArray[Any]) -> bool:
-    """Whether names are strings."""
-    return names.dtype.kind == "U"
+def _texts(labels: Labels) -> list[str]:
+    """Return labels as they are written."""
+    return list(map(str, labels.tolist() if kind_of(labels) != "time" else labels))
 
 
-def check_positions(names: NDArray[Any], where: str) -> Positions:
-    """Return integers of which none is negative; `where` names one of them in an error."""
-    if names.size and names.min() < 0:
-        at = int(np.argmax(names < 0))
-        raise ValueError(
-            f"{where.format(at)} is {names[at].item()!r}: positions are counted from 0 and never negative"
-        )
-    return names
+def _plain(label: Any) -> Any:
+    """Return a label as Python writes it; a time as text."""
+    if isinstance(label, np.datetime64):
+        return str(label)
+    return label.item() if isinstance(label, np.generic) else label

@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.data.labels import Labels
+from rankfold.data.numbering import Labels
 
 AnyTriples = TypeVar("AnyTriples", bound="Triples")
 
@@ -28,7 +28,9 @@ class Triples:
     shape : (int, int)
         Shape of the whole matrix.
     row_labels, col_labels : array or None
-        `row_labels[i]` is what the file calls row i; None where the file holds positions already.
+        `row_labels[i]` is what row i is called: an integer, a string or a datetime64. None where rows are
+        called by position: Matrix Market files, SciPy's sparse matrices (``Triples(A.row, A.col, A.data,
+        A.shape)``) and dense arrays hold such entries.
 
     Examples
     --------

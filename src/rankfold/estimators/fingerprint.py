@@ -20,5 +20,12 @@ def fingerprint(*arrays: Any) -> str:
             digest.update(fingerprint(*parts).encode())
         else:
             digest.update(f"{array.dtype.str}{array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+            digest.update(_bytes_of(np.ascontiguousarray(array)) if array.size else b"")
     return digest.hexdigest()
+
+
+def _bytes_of(array: Any) -> Any:
+    """Return what an array holds; of Python objects, such as strings, their texts, each with its length."""
+    if array.dtype.hasobject:
+        return repr(array.tolist()).encode(errors="surrogatepass")
+    return array.view(np.uint8)

@@ -10,18 +10,19 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array
 
+from rankfold.data.numbering import label_column, refuse
 from rankfold.estimators.tensors import without_tensors
 
 
 def pair_columns(X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the two columns of X: integers, or strings.
+    """Return the two columns of X, each of integers, strings or times.
 
     X is an array, a torch tensor, a pandas or polars DataFrame, or a list of pairs.
     """
     if sparse.issparse(X):
         raise TypeError(
             "sparse input is not supported, X holds pairs: for the stored entries of a sparse matrix in COO "
-            "format, give X = np.stack([A.row, A.col], axis=1) and y = A.data"
+            "format, give rankfold.data.Triples(A.row, A.col, A.data, A.shape)"
         )
     (X,) = without_tensors(X)
     if hasattr(X, "columns") and not isinstance(X, np.ndarray):
@@ -37,7 +38,7 @@ def pair_columns(X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         raise ValueError(
             f"X must have two columns, the row and the column of each entry; got n_features = {len(columns)}"
         )
-    return column_of(columns[0], "X[{}, 0]"), column_of(columns[1], "X[{}, 1]")
+    return label_column(columns[0], "X[{}, 0]"), label_column(columns[1], "X[{}, 1]")
 
 
 def checked_weights(sample_weight: Any, length: int, dtype: DTypeLike = np.float64) -> NDArray[Any]:
@@ -52,7 +53,7 @@ def checked_weights(sample_weight: Any, length: int, dtype: DTypeLike = np.float
         raise ValueError(
             f"sample_weight must be a vector of {length} weights, one per sample; got shape {weights.shape}"
         )
-    _refuse(weights < 0, weights, "sample_weight[{}]", "weights are never negative")
+    refuse(weights < 0, weights, "sample_weight[{}]", "weights are never negative")
     if not weights.any():
         raise ValueError("sample_weight is zero for every sample: there is nothing to fit")
     return weights
@@ -88,36 +89,18 @@ def _listed(X: Any) -> list[NDArray[Any]]:
     for k, pair in enumerate(pairs):
         if len(pair) != 2:
             raise ValueError(f"X[{k}] must be a pair (row, column); got {X[k]!r}")
-    return [np.array([pair[side] for pair in pairs], dtype=None if pairs else int) for side in (0, 1)]
+    return [_as_objects([pair[side] for pair in pairs]) for side in (0, 1)]
 
 
-def column_of(column: NDArray[Any], where: str) -> NDArray[Any]:
-    """Return a column as integers or as strings; `where` names an element of it in errors."""
-    column = np.asarray(column)
-    if column.dtype.kind in "iu":
-        return column
-    if column.dtype.kind == "f":
-        whole = np.isfinite(column) & (column == np.floor(column))
-        _refuse(~whole, column, where, "rows and columns are integers, or labels (strings)")
-        return column.astype(np.int64)
-    if column.dtype.kind == "O":
-        return _objects(column, where)
-    if column.dtype.kind in "UT":
-        return column.astype(np.str_)
-    raise TypeError(
-        f"{where.format('...')} has the type {column.dtype}: rows and columns are integers or strings"
-    )
+def _as_objects(items: Any) -> NDArray[Any]:
+    """Return what a list holds, as it is: of 1 and "b" NumPy would make strings."""
+    return np.fromiter(items, dtype=object, count=len(items))
 
 
-def _objects(column: NDArray[Any], where: str) -> NDArray[Any]:
-    text = [isinstance(element, str) for element in column]
-    whole = [isinstance(e, (int, np.integer)) and not isinstance(e, bool) for e in column]
-    right = np.array(text if any(text) else whole, dtype=bool)
-    _refuse(~right, column, where, "the labels of a side are all strings, or all integers")
-    return column.astype(np.str_ if all(text) else np.int64)
-
-
-def _refuse(bad: NDArray[np.bool_], column: NDArray[Any], where: str, remedy: str) -> None:
-    if bad.any():
-        at = int(np.argmax(bad))
-        raise ValueError(f"{where.format(at)} is {column[at]!r}: {remedy}")
+def given_labels(items: Any, where: str) -> NDArray[Any]:
+    """Return labels from a list, a column of a table, a tensor or an array; a single one will do."""
+    (items,) = without_tensors(items)
+    if isinstance(items, (str, int)):
+        items = [items]
+    listed = isinstance(items, (list, tuple))
+    return label_column(_as_objects(items) if listed else np.atleast_1d(to_numpy(items)), where)

@@ -14,10 +14,11 @@ def test_labels_give_what_positions_give():
     X, y, _ = ratings()
     names = np.array([f"row{i:02}" for i in range(60)]), np.array([f"col{j:02}" for j in range(40)])
     labelled = np.stack([names[0][X[:, 0]], names[1][X[:, 1]]], axis=1)
-    by_position, by_label = model().fit(X, y), model().fit(labelled, y)
+    by_position, by_label = model(shape=(60, 40)).fit(X, y), model().fit(labelled, y)
     np.testing.assert_array_equal(by_label.row_labels_, names[0])
     np.testing.assert_array_equal(by_label.predict(labelled), by_position.predict(X))
     assert by_position.row_labels_ is None
+    np.testing.assert_array_equal(model().fit(X, y).predict(X), by_position.predict(X))
     frame = pd.DataFrame(labelled, columns=["who", "what"])
     framed = model().fit(frame, y)
     np.testing.assert_array_equal(framed.predict(frame), by_position.predict(X))
@@ -57,8 +58,9 @@ def test_mixed_labels_keep_their_types():
     np.testing.assert_allclose(fitted.predict([("a", 7), ("c", 8)]), expected)
     with pytest.raises(TypeError, match="the row labels of this model are like 'a'; got 3"):
         fitted.predict([(3, 7)])
+    positions = model(rank=1, shape=(2, 2)).fit([(0, 0), (1, 1), (0, 1)] * 10, np.arange(30.0))
     with pytest.raises(TypeError, match="knows rows by position; got the label 'a'"):
-        model(rank=1).fit([(0, 0), (1, 1), (0, 1)] * 10, np.arange(30.0)).predict([("a", 7)])
+        positions.predict([("a", 7)])
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,13 @@ def test_mixed_labels_keep_their_types():
         (np.zeros(3), "two-dimensional"),
         (np.zeros((3, 3), int), "two columns"),
         ([(0, 1), (2,), (1, 1)], r"X\[1\] must be a pair"),
-        ([(0, 1), (-2, 1), (1, 1)], r"X\[1, 0\] is .*-2.*never negative"),
+        ([("a", 1), ("b", 1), (1, 1)], r"X\[2, 0\] is 1"),
+        ([(0, 1), (2**64, 1), (1, 1)], r"X\[1, 0\] is 18446744073709551616: .*give larger ones as strings"),
+        ([(0, 1), (2**63, 1), (-1, 1)], r"X\[1, 0\] is 9223372036854775808: .*64 bits, all of them signed"),
+        (np.array([(0, 1), (2.0**54, 1), (1, 1)]), r"X\[1, 0\] is .*1.8.*e\+16.*: float64 holds"),
+        (np.array([(0, 1), (2.0**25, 1), (1, 1)], np.float32), r"X\[1, 0\] is .*: float32 holds"),
+        ([("a", "b"), ("c", float("nan")), ("d", "e")], r"X\[1, 1\] is nan"),
+        (np.array([("2020-01-01", "NaT")] * 3, "M8[D]"), r"X\[0, 1\] is .*NaT"),
         ([(0, 1), (2, 0.5), (1, 1)], r"X\[1, 1\] is .*0.5"),
         ([(0, 1), (2, np.nan), (1, 1)], r"X\[1, 1\] is .*nan"),
         ([("a", "b"), ("c", None), ("d", "e")], r"X\[1, 1\] is None"),
@@ -146,11 +154,14 @@ def test_triples_are_predicted_and_scored_by_label():
 
 def test_triples_of_positions_are_predicted_too():
     X, y, _ = ratings()
-    fitted = model(regularization=1.0).fit(X, y)
     triples = rf.data.Triples(*X.T, y, (60, 40))
+    fitted = model(regularization=1.0).fit(triples)
     np.testing.assert_array_equal(fitted.predict(triples), fitted.predict(X))
-    wider = rf.data.Triples(np.array([60, 4]), np.array([3, 3]), np.ones(2), (61, 40))
-    np.testing.assert_array_equal(fitted.predict(wider), fitted.predict([(60, 3), (4, 3)]))
+    wider = rf.data.Triples(np.array([4, 60]), np.array([3, 3]), np.ones(2), (61, 40))
+    with pytest.raises(ValueError, match=r"X.rows\[1\] is 60: rows are positions here, counted from 0 to 59"):
+        fitted.predict(wider)
+    with pytest.raises(TypeError, match="positions of rows, and the model knows them by label, like 0: give"):
+        model(regularization=1.0).fit(X, y).predict(triples)
     with pytest.raises(TypeError, match="knows rows by position; got the label 'a'"):
         fitted.predict(
             rf.data.Triples(np.zeros(1, int), np.zeros(1, int), np.ones(1), (1, 1), np.array(["a"]))

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rankfold.data.labels import CANONICAL_INTEGER, Labels
+from rankfold.data.labels import CANONICAL_INTEGER
+from rankfold.data.numbering import Labels, numbered, string_array
 
 Columns = Sequence[str | int]  # of row, column and, but for pairs, value: names or positions
 ROLES = ("row", "column", "value")
@@ -211,7 +212,7 @@ class LabelColumn:
         for part in _parts(codes):
             found[part] = True
         # trimmed labels may occur twice
-        labels, numbers = np.unique(_label_array(self.labels, self.strings)[found], return_inverse=True)
+        labels, numbers = numbered(_label_array(self.labels, self.strings)[found])
         number = np.zeros(len(found), dtype=np.int32)
         number[found] = numbers
         for part in _parts(codes):
@@ -251,7 +252,7 @@ def _label_array(labels: Any, from_text: bool) -> Labels:
             labels = labels.cast("int64")
     if pa.types.is_integer(labels.type):
         return np.asarray(labels.cast("int64").to_numpy())
-    return labels.to_numpy(zero_copy_only=False).astype(np.str_)  # type: ignore[no-any-return]
+    return string_array(labels.to_pylist())
 
 
 def _refuse_nulls(count: int, batch: Any) -> None:

@@ -13,6 +13,7 @@ from scipy.sparse import load_npz
 from rankfold.data.io.columns import BATCH, IndexColumn, ValueColumn
 from rankfold.data.io.streams import seekable
 from rankfold.data.io.text import Layout, read_lines, write_lines
+from rankfold.data.numbering import of_fixed_width
 from rankfold.data.triples import Triples, index_dtype
 
 KEYS = ("rows", "cols", "values", "shape")
@@ -99,7 +100,8 @@ def read_npz(stream: BinaryIO, file: str) -> Triples:
 def write_npz(stream: BinaryIO, triples: Triples) -> None:
     """Write an archive of all arrays, with the shape and the labels."""
     arrays: dict[str, Any] = {key: getattr(triples, key) for key in (*KEYS, *LABELS)}
-    np.savez(stream, **{key: array for key, array in arrays.items() if array is not None})
+    held = {key: array for key, array in arrays.items() if array is not None}
+    np.savez(stream, **held | {key: of_fixed_width(held[key]) for key in LABELS if key in held})
 
 
 def _checked(triples: Triples) -> Triples:

@@ -31,6 +31,16 @@ class Axis(Enum):
         """How errors name a row, or a column, of the user's pairs X; the line is to be filled in."""
         return "X[{}, 0]" if self is Axis.ROW else "X[{}, 1]"
 
+    @property
+    def triples(self) -> str:
+        """How errors name a row, or a column, of the user's Triples X."""
+        return "X.rows[{}]" if self is Axis.ROW else "X.cols[{}]"
+
+    @property
+    def labels(self) -> str:
+        """The name that `Triples` have for the labels."""
+        return "row_labels" if self is Axis.ROW else "col_labels"
+
     def of(self, pair: tuple[T, T]) -> T:
         """Return the part of this axis."""
         return pair[0] if self is Axis.ROW else pair[1]

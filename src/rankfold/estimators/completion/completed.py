@@ -11,18 +11,25 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankfold.costs.losses import Loss
 from rankfold.costs.offsets import Offsets
-from rankfold.data.labels import LabelIndex, Positions
+from rankfold.data.labels import LabelIndex
+from rankfold.data.numbering import Positions
 from rankfold.data.triples import Triples
 from rankfold.estimators.completion.axes import Axis
-from rankfold.estimators.completion.entries import completion_of, given_values, named_entries
+from rankfold.estimators.completion.entries import (
+    check_labelled,
+    completion_of,
+    given_values,
+    named_entries,
+    triple_positions,
+)
 from rankfold.estimators.completion.folding import Earlier, Lines, solve
 from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.neighbours import Neighbours, Recommendations, directions, forget, largest
 from rankfold.estimators.completion.offsets import predictions
-from rankfold.estimators.completion.pattern import Pattern
+from rankfold.estimators.completion.pattern import Pattern, counted
 from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import all_or_nothing
-from rankfold.estimators.inputs import column_of, pair_columns, to_numpy
+from rankfold.estimators.inputs import given_labels, pair_columns
 from rankfold.estimators.tensors import like_given, without_tensors
 
 if TYPE_CHECKING:
@@ -44,6 +51,7 @@ class CompletedMatrix:
     regularization_: float
     row_labels_: NDArray[Any] | None
     col_labels_: NDArray[Any] | None
+    counts_: tuple[NDArray[np.int64], NDArray[np.int64]]
     observed_: Pattern
     data_fingerprint_: str
 
@@ -53,7 +61,8 @@ class CompletedMatrix:
         A row that the model has never seen has no offset and no factor of its own: the prediction is the
         mean plus the column's offset; likewise for a column; for a pair of which neither is known, the mean.
         (Without `bias` these are 0.) `fold_in` does better where entries of the new row are known.
-        Given a torch tensor, returns one.
+        Of a model of positions, a position outside the matrix is an error, and a row without entries is
+        predicted like one never seen. Given a torch tensor, returns one.
         """
         return like_given(X, self.predict_at(*self._find(X)))
 
@@ -80,12 +89,13 @@ class CompletedMatrix:
     def recommend(self, rows: Any, n: int = 10, exclude_seen: bool = True) -> Recommendations:
         """Return the columns with the largest predictions for each of some rows, best first within each.
 
-        The arrays `rows`, `cols` and `scores` have one length; `_asdict()` makes a table of them.
+        The arrays `rows`, `cols` and `scores` have one length; `_asdict()` makes a table of them. A column
+        without a single entry in the data is never recommended.
 
         Parameters
         ----------
         rows
-            Labels or positions; a single one will do.
+            Labels, or positions if the model was fitted to these; a single one will do.
         n
             How many columns for each row, or fewer if there are not so many.
         exclude_seen
@@ -107,6 +117,7 @@ class CompletedMatrix:
             found: NDArray[Any] = self._loss.expected(whole)
             if exclude_seen:
                 forget(found, part, self.observed_)
+            found[:, self.counts_[1] == 0] = -np.inf
             return found
 
         query, cols, found = largest(positions, self.shape_[1], n, scores)
@@ -116,12 +127,12 @@ class CompletedMatrix:
         """Return the columns (or rows) most like each of some columns (or rows), most alike first.
 
         Likeness is the cosine between columns (or rows) of the low-rank part W = L Rᵀ: the same for every way
-        to write W as a product, and not touched by offsets.
+        to write W as a product, and not touched by offsets. What has no entry in the data is like nothing.
 
         Parameters
         ----------
         items
-            Labels or positions; a single one will do.
+            Labels, or positions if the model was fitted to these; a single one will do.
         n
             How many for each item; the item itself is not among them.
         side
@@ -134,6 +145,7 @@ class CompletedMatrix:
         def cosines(part: NDArray[Any]) -> NDArray[Any]:
             found: NDArray[Any] = A[part] @ A.T
             found[np.arange(len(part)), part] = -np.inf
+            found[:, axis.of(self.counts_) == 0] = -np.inf
             return found
 
         query, others, found = largest(positions, axis.of(self.shape_), n, cosines)
@@ -155,8 +167,8 @@ class CompletedMatrix:
         Parameters
         ----------
         X, y, sample_weight
-            Entries as for `fit`. Rows are new labels, or positions counted from 0 among the new ones; columns
-            must be known to this model.
+            Entries as for `fit`. Rows are labels, for a model of positions too: each different one is a new
+            row, whatever this model calls its own. Columns must be known to this model.
         side
             What is new: "row" or "column".
 
@@ -170,13 +182,15 @@ class CompletedMatrix:
         """
         axis = Axis.named(side)
         names, values = named_entries(X, y)
-        labels, numbers = self._index(axis).numbered(axis.of(names), axis.where)
+        labels, numbers = self._index(axis).numbered(axis.of(names))
+        check_labelled(X, axis.other, self._index(axis.other))
         places = self._index(axis.other).require(axis.other.of(names), axis.other.where)
         folded: Self = clone(self)
         vars(folded).update({name: value for name, value in vars(self).items() if name.endswith("_")})
         folded._replace(axis, labels, self._solved(axis, numbers, places, values, sample_weight))
         none = Pattern(np.zeros(1, np.int64), self.observed_.indices[:0])
         folded.observed_ = none.extended(*axis.pair(numbers, places), folded.shape_[0])
+        folded.counts_ = axis.pair(np.bincount(numbers), axis.other.of(self.counts_))
         folded.data_fingerprint_ = fingerprint(labels, numbers, places, values)
         return folded
 
@@ -187,11 +201,14 @@ class CompletedMatrix:
         First the rows that have new entries are solved for, while all columns stay as they are, then the
         columns that have new entries. What their other entries said is remembered (by their positions; sample
         weights of earlier entries are taken to have been 1). Rank and regularisation stay. Square loss only.
+        A model of positions keeps its shape: there are no rows and columns outside it.
         """
         if not hasattr(self, "factors_"):
             return self.fit(X, y, sample_weight)  # type: ignore[attr-defined,no-any-return]
         if not self._loss.is_square:
             raise ValueError("partial_fit takes the square loss: fit again, or fold_in new rows or columns")
+        for axis in Axis:
+            check_labelled(X, axis, self._index(axis))
         names, values = named_entries(X, y)
         places = self._grown(Axis.ROW, names[0]), self._grown(Axis.COLUMN, names[1])
         for axis in Axis:
@@ -202,6 +219,8 @@ class CompletedMatrix:
             lines = self._solved(axis, numbers, axis.other.of(places), values, sample_weight, earlier)
             self._replace(axis, self._index(axis).labels, whole.replaced(touched, lines))
         self.observed_ = self.observed_.extended(*places, self.shape_[0])
+        rows, cols = (counted(a.of(self.counts_), a.of(places), a.of(self.shape_)) for a in Axis)
+        self.counts_ = rows, cols
         self.data_fingerprint_ = fingerprint(np.array(self.data_fingerprint_), *places, values)
         return self
 
@@ -228,9 +247,7 @@ class CompletedMatrix:
         """Return the positions of pairs, -1 for a row or column never seen."""
         rows, cols = self._index(Axis.ROW), self._index(Axis.COLUMN)
         if isinstance(X, Triples):
-            named = zip(X.shape, (X.row_labels, X.col_labels), strict=True)
-            names = [np.arange(size) if labels is None else labels for size, labels in named]
-            return rows.find(names[0])[X.rows], cols.find(names[1])[X.cols]
+            return triple_positions(X, Axis.ROW, rows), triple_positions(X, Axis.COLUMN, cols)
         pairs = pair_columns(X)
         validate_data(self, X, reset=False, skip_check_array=True)
         return rows.find(pairs[0], Axis.ROW.where), cols.find(pairs[1], Axis.COLUMN.where)
@@ -240,7 +257,7 @@ class CompletedMatrix:
         if n < 1:
             raise ValueError(f"n must be at least 1, not {n!r}")
         where = f"{axis.value}s[{{}}]"
-        wanted = column_of(np.atleast_1d(to_numpy(*without_tensors(items))), where)
+        wanted = given_labels(items, where)
         return wanted, self._index(axis).require(wanted, where)
 
     @property

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -10,32 +13,87 @@ from sklearn.utils.validation import column_or_1d
 
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
-from rankfold.data.labels import check_positions, is_text
+from rankfold.data.labels import LabelIndex
+from rankfold.data.numbering import Positions, label_column, numbered
 from rankfold.data.triples import Triples
 from rankfold.entries.observed import Observed
+from rankfold.entries.triple_checks import checked_shape
 from rankfold.estimators.completion.axes import Axis
 from rankfold.estimators.inputs import checked_weights, pair_columns
 from rankfold.estimators.tensors import without_tensors
 
+Names = tuple[NDArray[Any], NDArray[Any]]
 
-def training_triples(X: Any, y: Any) -> Triples:
-    """Return pairs and values as triples; labels are numbered in sorted order."""
+
+def training_triples(X: Any, y: Any, shape: Any = None) -> Triples:
+    """Return pairs and values as triples: labels numbered in sorted order or, with a shape, positions."""
+    shape = None if shape is None else checked_shape(shape)
     if isinstance(X, Triples) and y is None:
-        return X
+        return _own_triples(X, shape)
     (rows, cols), values = named_entries(X, y)
-    if is_text(rows) or is_text(cols):
-        row_labels, rows = np.unique(rows, return_inverse=True)
-        col_labels, cols = np.unique(cols, return_inverse=True)
+    if shape is None:
+        (row_labels, rows), (col_labels, cols) = numbered(rows), numbered(cols)
         return Triples(rows, cols, values, (row_labels.size, col_labels.size), row_labels, col_labels)
-    height, width = (int(check_positions(axis.of((rows, cols)), axis.where).max()) + 1 for axis in Axis)
-    return Triples(rows, cols, values, (height, width))
+    rows, cols = (LabelIndex(a.of(shape), None, a.value).find(a.of((rows, cols)), a.where) for a in Axis)
+    return Triples(rows, cols, values, shape)
 
 
-def named_entries(X: Any, y: Any) -> tuple[tuple[NDArray[Any], NDArray[Any]], NDArray[Any]]:
-    """Return rows and columns as the user calls them, and the values."""
+def _own_triples(X: Triples, shape: tuple[int, int] | None) -> Triples:
+    """Return the triples a user gave, with labels that are exact and differ."""
+    labels = triple_labels(X, Axis.ROW), triple_labels(X, Axis.COLUMN)
+    named = any(side is not None for side in labels)
+    if shape is not None and (named or tuple(X.shape) != shape):
+        has = "labels" if named else f"the shape {tuple(X.shape)}"
+        raise ValueError(
+            f"shape={shape} is for pairs of positions; these Triples have {has}: leave out shape"
+        )
+    for axis in Axis:
+        own = axis.of(labels)
+        if own is not None:
+            _refuse_repeated(own, axis)
+    return replace(X, row_labels=labels[0], col_labels=labels[1])
+
+
+def _refuse_repeated(labels: NDArray[Any], axis: Axis) -> None:
+    distinct, numbers = numbered(labels)
+    if distinct.size < labels.size:
+        again = int(np.argmax(np.bincount(numbers) > 1))
+        first, second = np.flatnonzero(numbers == again)[:2].tolist()
+        raise ValueError(
+            f"{axis.labels}[{first}] and {axis.labels}[{second}] are both {distinct[again]}: all must differ"
+        )
+
+
+def triple_labels(X: Triples, axis: Axis) -> NDArray[Any] | None:
+    """Return the labels of Triples on an axis, checked, or None where they hold positions."""
+    labels = axis.of((X.row_labels, X.col_labels))
+    return None if labels is None else label_column(labels, f"{axis.labels}[{{}}]")
+
+
+def triple_positions(X: Triples, axis: Axis, known: LabelIndex) -> Positions:
+    """Return where the entries of Triples stand on an axis of a model, -1 for labels it does not know."""
+    check_labelled(X, axis, known)
+    labels, places = triple_labels(X, axis), axis.of((X.rows, X.cols))
+    if labels is None:
+        return known.find(places, axis.triples)
+    found: Positions = known.find(labels, f"{axis.labels}[{{}}]")[places]
+    return found
+
+
+def check_labelled(X: Any, axis: Axis, known: LabelIndex) -> None:
+    """Refuse Triples of positions where a model knows labels: nobody can tell which are meant."""
+    if isinstance(X, Triples) and known.labels is not None and triple_labels(X, axis) is None:
+        raise TypeError(
+            f"these Triples hold positions of {axis.value}s, and the model knows them by label, like "
+            f"{known.labels[0]!s}: give Triples with {axis.labels}"
+        )
+
+
+def named_entries(X: Any, y: Any) -> tuple[Names, NDArray[Any]]:
+    """Return rows and columns as the user calls them (or positions, of Triples), and the values."""
     given = given_values(X, y)
     if isinstance(X, Triples):
-        labels = (X.row_labels, X.rows), (X.col_labels, X.cols)
+        labels = (triple_labels(X, Axis.ROW), X.rows), (triple_labels(X, Axis.COLUMN), X.cols)
         rows, cols = (places if names is None else names[places] for names, places in labels)
         return (rows, cols), X.values
     rows, cols = pair_columns(X)
@@ -53,6 +111,28 @@ def named_entries(X: Any, y: Any) -> tuple[tuple[NDArray[Any], NDArray[Any]], ND
         at = int(np.argmin(np.isfinite(values)))
         raise ValueError(f"y[{at}] is {values[at]} (NaN or infinity): leave unknown entries out")
     return (rows, cols), values
+
+
+def refuse_without_room(shape: tuple[int, int], rank: Any, dtype: DTypeLike) -> None:
+    """Raise ValueError where factors of this rank, a gradient and a direction outgrow the machine's memory.
+
+    Before any memory is taken: a matrix of few entries may still have a shape that was never meant.
+    """
+    rank = min(int(rank), *shape) if isinstance(rank, Integral) else 1
+    needed = (shape[0] + shape[1]) * (3 * rank * np.dtype(dtype).itemsize + 16)  # 16: an offset, a place
+    if needed > _machine_memory():
+        raise ValueError(
+            f"a matrix of {shape[0]:,} × {shape[1]:,} at rank {rank} takes at least {needed / 1e9:,.0f} GB, "
+            f"and this machine has {_machine_memory() / 1e9:,.0f} GB: give a smaller shape, or "
+            "labels, of which only those with entries take memory"
+        )
+
+
+def _machine_memory() -> float:
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):  # not every system tells
+        return np.inf
 
 
 def given_values(X: Any, y: Any) -> Any:
@@ -74,6 +154,7 @@ def completion_of(data: Triples, sample_weight: Any, loss: str | Loss, dtype: DT
     number = np.dtype(dtype)
     if number not in (np.float32, np.float64):
         raise ValueError(f"dtype must be 'float64' or 'float32', not {dtype!r}")
+    refuse_without_room(data.shape, 1, number)
     values = np.asarray(data.values).astype(number, copy=False)
     (weights,) = without_tensors(sample_weight)
     if weights is not None:

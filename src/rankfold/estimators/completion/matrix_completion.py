@@ -18,7 +18,7 @@ from rankfold.costs.losses import Loss
 from rankfold.data.triples import Triples
 from rankfold.estimators.completion.choosing import Choice, choose_weight
 from rankfold.estimators.completion.completed import CompletedMatrix
-from rankfold.estimators.completion.entries import completion_of, training_triples
+from rankfold.estimators.completion.entries import completion_of, refuse_without_room, training_triples
 from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.penalised import Penalised
@@ -76,6 +76,9 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     warm_start
         Whether `fit` starts from the factors, and with the regularisation, that the last `fit` found, if
         rows, columns and rank are the same.
+    shape
+        (m, n) says that pairs are positions, counted from 0, in a matrix of that size; one outside it is an
+        error. By default the ids of rows and columns are labels, integers too: of whatever size and sign.
     random_state
         Decides which entries are held out, and start points: an int for the same result each time.
     verbose
@@ -90,7 +93,10 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     shape_, rank_, regularization_
         The size of the matrix, and what was used where "auto" was asked for.
     row_labels_, col_labels_ : array or None
-        What the rows and columns are called, in the order of the factors; None where X held positions.
+        What the rows and columns are called, in the order of the factors; None where X held positions
+        (`shape`, or Triples without labels).
+    counts_ : (rows, cols)
+        How many entries each row and each column was fitted to.
     n_iter_, trace_, converged_, stop_reason_
         Iterations of the last fit, what each did, and how it ended.
     stop_kind_ : str
@@ -134,6 +140,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         max_iter: int = 500,
         dtype: DTypeLike = "float64",
         warm_start: bool = False,
+        shape: tuple[int, int] | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
@@ -147,6 +154,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         self.max_iter = max_iter
         self.dtype = dtype
         self.warm_start = warm_start
+        self.shape = shape
         self.random_state = random_state
         self.verbose = verbose
 
@@ -166,9 +174,10 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X
-            Pairs (row, column), as an array, a list, a pandas or polars DataFrame or a torch tensor. Two
-            columns of integers are positions counted from 0. If a side holds strings, both sides are labels.
-            Or `rankfold.data.Triples`, which `rankfold.data.read_triples` returns, and no y.
+            Pairs (row, column), as an array, a list, a pandas or polars DataFrame or a torch tensor. Either
+            side holds labels: all integers, all strings or all datetime64; with `shape`, positions. Or
+            `rankfold.data.Triples`, which `rankfold.data.read_triples` returns, and no y; those without
+            labels hold positions.
         y
             The value of each entry. Pairs that come twice are two observations.
         sample_weight
@@ -178,8 +187,9 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
             `random_state`. Ctrl-C during the last fit leaves a fitted model, the best so far; before it,
             while rank and λ are chosen, it raises `KeyboardInterrupt`, for there is no model yet.
         """
-        data = training_triples(X, y)
-        validate_data(self, np.empty((0, 2)) if data is X else X, skip_check_array=True)
+        data = training_triples(X, y, self.shape)
+        refuse_without_room(data.shape, self.rank, self.dtype)
+        validate_data(self, np.empty((0, 2)) if isinstance(X, Triples) else X, skip_check_array=True)
         last = self._last_factors(data)
         self.row_labels_, self.col_labels_ = data.row_labels, data.col_labels
         with one_blas_thread():  # as in `minimize`, and between its calls
@@ -188,7 +198,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = tags.input_tags.string = tags.input_tags.positive_only = True
+        tags.input_tags.categorical = tags.input_tags.string = True
         return tags
 
     def _last_factors(self, data: Triples) -> FactorPair | None:
@@ -239,6 +249,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         labels = data.row_labels, data.col_labels
         self.data_fingerprint_ = fingerprint(*labels, side.indptr, side.indices, side.data)
         self.shape_, self.observed_ = cost.shape, Pattern.of(side)
+        self.counts_ = cost.observed.counts
         return cost
 
     def _choose_rank(self, penalised: Penalised, seed: int) -> int:

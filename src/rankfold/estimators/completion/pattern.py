@@ -70,3 +70,8 @@ class Pattern(NamedTuple):
         indices = np.insert(self.indices, indptr[rows[order] + 1], cols[order].astype(self.indices.dtype))
         indptr[1:] += np.cumsum(np.bincount(rows, minlength=height))
         return Pattern(indptr, indices)
+
+
+def counted(before: NDArray[np.int64], places: NDArray[Any], size: int) -> NDArray[np.int64]:
+    """Return how many entries each of `size` lines has, given those before and the places of new ones."""
+    return np.pad(before, (0, size - before.size)) + np.bincount(places, minlength=size)
