@@ -70,6 +70,8 @@ def test_passes_of_any_entries(build, entries, rank, seed):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("loss", FORMULAS)
 def test_passes_of_every_loss(build, loss, weighted):
+    if build is STORES.get("gpu") and loss == "own":
+        pytest.skip("Triton compiles the built-in losses alone; test_gpu.py has the refusal")
     entries = draw(1, 30, 40, weighted=weighted, loss=loss)
     store = build(entries)
     agrees_with_dense(store, entries, loss, factors(entries.shape, 3))
