@@ -1,6 +1,7 @@
 """What every test sees alike, on any machine: a plain terminal, and hypothesis without clock or disk."""
 
 import os
+from pathlib import Path
 
 from hypothesis import settings
 
@@ -9,6 +10,10 @@ from hypothesis import settings
 for _name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "TERMINAL_WIDTH", "TTY_COMPATIBLE"):
     os.environ.pop(_name, None)
 os.environ.update(COLUMNS="100", NO_COLOR="1", MPLBACKEND="agg")
+
+# Triton's kernels run in its interpreter where there is no GPU; Triton looks when it is imported.
+if not Path("/dev/nvidiactl").exists():
+    os.environ["TRITON_INTERPRET"] = "1"
 
 # No deadline, since a busy machine is no defect; no database, since a checkout may be read-only. Where CI is
 # set every run draws the same examples; `--hypothesis-profile` chooses otherwise.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from unittest import mock
 
 import numpy as np
+import torch
 
 from rankfold.entries import observed
 from rankfold.entries.observed import Observed
@@ -45,8 +46,18 @@ def in_stripes(entries):
         return in_memory(entries)
 
 
+def on_gpu(entries, device="cuda"):
+    from rankfold.entries.gpu import GpuObserved
+
+    return GpuObserved.from_triples(
+        entries.rows, entries.cols, entries.values, entries.shape, entries.weights, "keep", device
+    )
+
+
 # Each builds a store from Entries.
 STORES = {"memory": in_memory, "memory, in stripes": in_stripes}
+if torch.cuda.is_available():
+    STORES["gpu"] = on_gpu
 
 
 def draw(seed, d1, d2, density=0.3, weighted=False, loss="square", repeat=0):

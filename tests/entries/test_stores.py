@@ -70,6 +70,8 @@ def test_passes_of_any_entries(build, entries, rank, seed):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("loss", FORMULAS)
 def test_passes_of_every_loss(build, loss, weighted):
+    if build is STORES.get("gpu") and loss == "own":
+        pytest.skip("Triton compiles the built-in losses alone; test_gpu.py has the refusal")
     entries = draw(1, 30, 40, weighted=weighted, loss=loss)
     store = build(entries)
     agrees_with_dense(store, entries, loss, factors(entries.shape, 3))
@@ -228,4 +230,4 @@ def test_a_matrix_is_found_from_its_entries(build):
     store = build(Entries(data.rows, data.cols, data.values, data.shape))
     problem = rf.Problem(rf.Completion.from_observed(store), rf.FullRank(data.shape, 2))
     found = rf.minimize(problem, rf.ConjugateGradient(), tolerance=1e-20)
-    assert data.relative_error(*problem.geometry.factors(found.x)) < 1e-8
+    assert data.relative_error(*(torch.as_tensor(x).cpu() for x in found.factors)) < 1e-8

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace, is_torch_array
+from array_api_compat import device as device_of
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from rankfold.costs.arrays import check_factors
 from rankfold.costs.base import Array, Cost, Evaluation, Products
 from rankfold.costs.losses import Loss
-from rankfold.entries.lanczos import dominant_svd
+from rankfold.entries.lanczos import dominant_svd, random_block
 from rankfold.entries.observed import Duplicates, Observed
 from rankfold.entries.store import EntryStore, Operator
 from rankfold.remembered import remembered
@@ -43,6 +44,9 @@ class Completion(Cost):
         "square", "logistic", "huber", "poisson", "squared_hinge" or a `Loss`.
     duplicates
         What to do with an entry given twice: "error", or "keep" to count each as an observation of its own.
+    device
+        "cpu", or "cuda" for a GPU (with torch and Triton); where `values` are, if not given. Factors are best
+        torch tensors on the same device, as `start` gives them.
 
     Examples
     --------
@@ -62,10 +66,17 @@ class Completion(Cost):
         weights: ArrayLike | None = None,
         loss: str | Loss = "square",
         duplicates: Duplicates = "error",
+        device: Any = None,
     ):
         self.loss = Loss.named(loss) if isinstance(loss, str) else loss
-        self.loss.check_values(np.asarray(values))
-        self._set(Observed.from_triples(rows, cols, values, shape, weights, duplicates))
+        given: Any = values if is_torch_array(values) else np.asarray(values)
+        if device is None and is_torch_array(given):
+            device = given.device
+        self.loss.check_values(given)
+        if device is None or str(device) == "cpu":
+            self._set(Observed.from_triples(rows, cols, values, shape, weights, duplicates))
+        else:
+            self._set(_gpu_store(device).from_triples(rows, cols, values, shape, weights, duplicates, device))
 
     def _set(self, store: EntryStore) -> None:
         self.store = store
@@ -168,7 +179,7 @@ class Completion(Cost):
     def gradient_matrix(self, L: Array, R: Array) -> Operator:
         """Return S = ∇f(L Rᵀ), whose entries outside Ω are zero."""
         if not L.shape[1]:  # W = 0
-            xp, place = array_namespace(L), device(L)
+            xp, place = array_namespace(L), device_of(L)
             L, R = (xp.zeros((d, 1), dtype=L.dtype, device=place) for d in self.shape)
         check_factors(self.shape, (L,), (R,))
         return self.store.gradient(L, R, self.loss)
@@ -200,11 +211,29 @@ class Completion(Cost):
             raise ValueError(
                 f"rank must be an integer from 1 to min(shape) = {min(self.shape)}; got {rank!r}"
             )
-        U, s, V = dominant_svd(self.store.targets(self.loss), int(rank), seed)
-        scale = self.shape[0] * self.shape[1] / self.store.size
-        return U, s * self.store.dtype.type(scale), V
+        first = self.store.asarray(random_block(self.shape, int(rank), seed))
+        U, s, V = dominant_svd(self.store.targets(self.loss), int(rank), first=first)
+        return U, s * (self.shape[0] * self.shape[1] / self.store.size), V
 
     @remembered
     def value_at_zero(self) -> float:
         """Value at W = 0: for the square loss, the (weighted) mean square of the data."""
         return self.store.value_at_zero(self.loss)
+
+
+def _gpu_store(device: Any) -> Any:
+    """Return the store of entries on a GPU, if this machine can have it."""
+    try:
+        import torch
+
+        from rankfold.entries.gpu import GpuObserved
+    except ImportError as missing:
+        raise ImportError(
+            f"device={str(device)!r} needs torch and Triton ({missing.name} is not installed): "
+            "pip install 'rankfold[torch]' triton, or leave device out"
+        ) from missing
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise RuntimeError(
+            f"device={str(device)!r}, but torch finds no GPU here: leave device out, or use 'cpu'"
+        )
+    return GpuObserved

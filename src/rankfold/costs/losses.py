@@ -110,9 +110,9 @@ class Loss:
         else:
             return
         if wrong.any():
-            at = int(np.argmax(wrong))
+            at = int((wrong * 1).argmax())
             raise ValueError(
-                f"values[{at}] is {values[at]}, but the {self.formula.__name__} loss wants {want}"
+                f"values[{at}] is {float(values[at])}, but the {self.formula.__name__} loss wants {want}"
             )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from array_api_compat import array_namespace, device
 
-from rankfold.entries.store import Operator
+from rankfold.entries.store import Array, Operator
+from rankfold.linalg import asarray_like, identity_like
 
-Floats = NDArray[Any]
 # Residuals of this part of σ_1 make singular values right to about its square. The zero-filled data are much
 # further than this from the matrix sought: conjugate gradients take as many iterations from here as from the
 # exact SVD (36, 94 to 96, 38 and 45 on P1, P3, P2 and P5 of `rankfold.kernels`, at 1e-4 as at 1e-2).
@@ -21,23 +21,24 @@ MIN_WIDTH = 4  # of a block: narrower ones take more steps than they save time
 
 
 def dominant_svd(
-    S: Operator, rank: int, seed: int = 0, first: Floats | None = None, tolerance: float = TOLERANCE
-) -> tuple[Floats, Floats, Floats]:
+    S: Operator, rank: int, seed: int = 0, first: Array | None = None, tolerance: float = TOLERANCE
+) -> tuple[Array, Array, Array]:
     """Return the `rank` largest singular values and their vectors, S ≈ U diag(s) Vᵀ.
 
-    Block Golub-Kahan-Lanczos with full reorthogonalisation, from a random block, or from `first` if right
+    Block Golub-Kahan-Lanczos with full reorthogonalisation, from `random_block`, or from `first` if right
     singular vectors are known nearly: S V = U B with B block bidiagonal, whose singular values and residuals
-    come for free. Stops at residuals of `tolerance` times the largest value, or after `MAX_STEPS`.
+    come for free. Stops at residuals of `tolerance` times the largest value, or after `MAX_STEPS`. All arrays
+    are of the library of `first`, and where it lives; B is small, and NumPy's.
     """
-    width = max(rank, MIN_WIDTH) if first is None else first.shape[1]
+    V_k = random_block(S.shape, rank, seed).astype(S.dtype, copy=False) if first is None else first
+    width = V_k.shape[1]
     if min(S.shape) <= 4 * width:
-        return _thin_svd(S, rank)
+        return _thin_svd(S, rank, V_k)
     steps = min(MAX_STEPS, min(S.shape) // width)
-    dtype = S.dtype
-    U, V = (np.empty((d, steps * width), dtype, order="F") for d in S.shape)
-    B = np.zeros((steps * width, steps * width), dtype)
-    V_k = np.random.default_rng(seed).standard_normal((S.shape[1], width)) if first is None else first
-    V_k = V_k.astype(dtype, copy=False)
+    xp, place = array_namespace(V_k), device(V_k)
+    # Columns lie in one piece: they are written and read by blocks.
+    U, V = (xp.empty((steps * width, d), dtype=V_k.dtype, device=place).T for d in S.shape)
+    B = np.zeros((steps * width, steps * width), S.dtype)
     V_k, _ = _orthonormal(V_k, V[:, :0])
     for k in range(steps):
         here, after = slice(k * width, (k + 1) * width), slice((k + 1) * width, (k + 2) * width)
@@ -50,27 +51,39 @@ def dominant_svd(
         if np.linalg.norm(T @ P[here, :rank], axis=0).max() <= tolerance * s[0] or k + 1 == steps:
             break
         B[here, after] = T.T
-    return U[:, : here.stop] @ P[:, :rank], s[:rank], V[:, : here.stop] @ Qt[:rank].T
+    P, s, Q = (asarray_like(small, V_k) for small in (P[:, :rank], s[:rank], Qt[:rank].T))
+    return U[:, : here.stop] @ P, s, V[:, : here.stop] @ Q
 
 
-def _orthonormal(X: Floats, basis: Floats) -> tuple[Floats, Floats]:
+def random_block(shape: tuple[int, int], rank: int, seed: int) -> Any:
+    """Return the random block that the search for `rank` singular pairs starts from."""
+    return np.random.default_rng(seed).standard_normal((shape[1], max(rank, MIN_WIDTH)))
+
+
+def _orthonormal(X: Array, basis: Array) -> tuple[Array, Any]:
     """Q with orthonormal columns, orthogonal to the basis, and R, so that X = Q R + what the basis spans."""
-    before = np.linalg.norm(X)
+    xp = array_namespace(X)
+    before = float(xp.linalg.vector_norm(X))
     X = X - basis @ (basis.T @ X)
-    gram = X.T @ X
+    gram = _on_host(X.T @ X)
     if before and np.linalg.eigvalsh(gram)[0] > SAFE * before**2:
         C = np.linalg.cholesky(gram)
-        return X @ np.linalg.inv(C).T, C.T
+        return X @ asarray_like(np.linalg.inv(C).T, X), C.T
     # Little is left of X, or less than its width in directions: rounding errors must be projected out again.
-    Q, R = np.linalg.qr(X)
-    Q, again = np.linalg.qr(Q - basis @ (basis.T @ Q))
-    return Q, again @ R
+    Q, R = xp.linalg.qr(X)
+    Q, again = xp.linalg.qr(Q - basis @ (basis.T @ Q))
+    return Q, _on_host(again @ R)
 
 
-def _thin_svd(S: Operator, rank: int) -> tuple[Floats, Floats, Floats]:
+def _on_host(A: Array) -> Any:
+    return np.asarray(A.cpu() if hasattr(A, "cpu") else A)
+
+
+def _thin_svd(S: Operator, rank: int, example: Array) -> tuple[Array, Array, Array]:
     """By a dense SVD, for matrices with one side of not much more than the rank."""
+    svd, one = array_namespace(example).linalg.svd, identity_like(example, min(S.shape))
     if S.shape[0] < S.shape[1]:
-        V, s, Ut = np.linalg.svd(S.transposed_times(np.eye(S.shape[0])), full_matrices=False)
+        V, s, Ut = svd(S.transposed_times(one), full_matrices=False)
         return Ut[:rank].T, s[:rank], V[:, :rank]
-    U, s, Vt = np.linalg.svd(S @ np.eye(S.shape[1]), full_matrices=False)
+    U, s, Vt = svd(S @ one, full_matrices=False)
     return U[:, :rank], s[:rank], Vt[:rank].T

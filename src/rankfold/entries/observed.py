@@ -109,6 +109,10 @@ class Observed:
         by_column = self.by_column.with_values(lambda cols, rows, old: values(rows, cols, old))
         return Observed(self.shape, by_row, by_column)
 
+    def asarray(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Numbers as a NumPy array of the type of the values."""
+        return np.asarray(numbers, dtype=self.dtype)
+
     def evaluate(self, L: Array, R: Array, loss: EntryLoss) -> tuple[float, Array, Array]:
         """Mean loss at W = L Rᵀ, S R and SᵀL; sums are in float64 also for float32 factors."""
         A, B = to_numpy(L, R)

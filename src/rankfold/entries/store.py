@@ -77,6 +77,9 @@ class EntryStore(Protocol):
     def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Number of entries of each row, and of each column."""
 
+    def asarray(self, numbers: NDArray[Any]) -> Array:
+        """Numbers as an array of the library, in the place and of the type that the entries are in."""
+
     def evaluate(self, L: Array, R: Array, loss: EntryLoss) -> tuple[float, Array, Array]:
         """Mean loss at W = L Rᵀ, S R and SᵀL, with S its gradient in W. Sums are added up in float64."""
 

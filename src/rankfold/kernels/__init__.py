@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rankfold.kernels import (
         conditional,
         formulas,
+        gpu,
         layout,
         least_squares,
         polynomial,
@@ -30,7 +31,17 @@ if TYPE_CHECKING:
         sweeps,
     )
 
-__all__ = ["conditional", "formulas", "layout", "least_squares", "polynomial", "pool", "sorting", "sweeps"]
+__all__ = [
+    "conditional",
+    "formulas",
+    "gpu",
+    "layout",
+    "least_squares",
+    "polynomial",
+    "pool",
+    "sorting",
+    "sweeps",
+]
 
 
 def __getattr__(name: str) -> Any:

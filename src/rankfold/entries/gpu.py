@@ -1,0 +1,223 @@
+"""The store of entries on a GPU: torch tensors, sorted both ways there, and Triton's passes over them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import array_api_compat
+import numpy as np
+import torch
+from numpy.typing import DTypeLike, NDArray
+
+from rankfold import kernels
+from rankfold.entries.gpu_checks import Tensor, checked_tensors
+from rankfold.entries.gpu_side import BLOCK, GpuSide, sorted_side
+from rankfold.entries.store import Array, EntryLoss, NewValues
+from rankfold.kernels.formulas import BUILT_IN
+
+_TYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
+
+
+@dataclass(frozen=True, eq=False)
+class GpuObserved:
+    """Ω with its data on a GPU, sorted both ways; build it with `GpuObserved.from_triples`."""
+
+    shape: tuple[int, int]
+    by_row: GpuSide
+    by_column: GpuSide
+
+    @staticmethod
+    def from_triples(
+        rows: Any,
+        cols: Any,
+        values: Any,
+        shape: tuple[int, int],
+        weights: Any = None,
+        duplicates: str = "error",
+        device: Any = "cuda",
+    ) -> GpuObserved:
+        """Check the triples and sort them both ways, all on the device."""
+        i, j, y, w = checked_tensors(rows, cols, values, weights, shape, torch.device(device))
+        by_row = sorted_side(i, j, y, w, shape, duplicates)
+        return GpuObserved(shape, by_row, sorted_side(j, i, y, w, shape[::-1], "keep"))
+
+    @property
+    def size(self) -> int:
+        """|Ω|, the number of observed entries."""
+        return int(self.by_row.index.shape[0])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the values held."""
+        return np.dtype(np.float32 if self.by_row.value.dtype == torch.float32 else np.float64)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether entries carry weights."""
+        return self.by_row.weight is not None
+
+    @property
+    def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Number of entries of each row, and of each column."""
+        return self.by_row.counts.cpu().numpy(), self.by_column.counts.cpu().numpy()
+
+    def evaluate(self, L: Array, R: Array, loss: EntryLoss) -> tuple[float, Array, Array]:
+        """Mean loss at W = L Rᵀ, S R and SᵀL."""
+        A, B = self._tensors(L, R)
+        constants, options = (self._constants(loss),), self._options(loss, PARTIALS=True)
+        sums = self._losses_of(self.by_row, A), self._losses_of(self.by_column, A)
+        f_L = self.by_row.swept(kernels.gpu.evaluate, (A, B, sums[0]), constants, **options)
+        f_R = self.by_column.swept(kernels.gpu.evaluate, (B, A, sums[1]), constants, **options)
+        return float(sums[0].sum()) / self.size, _like(L, f_L), _like(L, f_R)
+
+    def value(self, L: Array, R: Array, loss: EntryLoss) -> float:
+        """Mean loss at L Rᵀ alone, in half the time of `evaluate`."""
+        A, B = self._tensors(L, R)
+        side, sums, layout = self.by_row, self._losses_of(self.by_row, A), self.by_row.layout(A.shape[1])
+        options = self._options(loss, PARTIALS=False)
+        scalars = side.lines, side.pieces, self._constants(loss)
+        kernels.gpu.evaluate[(len(sums),)](*side.arrays, A, B, sums, A, *scalars, **layout, **options)
+        return float(sums.sum()) / self.size
+
+    def derivative(self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss) -> tuple[Array, Array]:
+        """Change of S R and SᵀL along (dL, dR)."""
+        A, B, dA, dB = self._tensors(L, R, dL, dR)
+        constants, options = (self._constants(loss),), self._options(loss)
+        df_L = self.by_row.swept(kernels.gpu.derivative, (A, B, dA, dB), constants, **options)
+        df_R = self.by_column.swept(kernels.gpu.derivative, (B, A, dB, dA), constants, **options)
+        return _like(L, df_L), _like(L, df_R)
+
+    def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int = 1) -> NDArray[np.float64]:
+        """Coefficients of t ↦ mean of ((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ - W*)², over one in `every` pieces."""
+        tall = self._tensors(*Ls, *Rs)
+        As, Bs = tall[: len(Ls)], tall[len(Ls) :]
+        terms = [terms[min(k, len(terms) - 1)] for terms in (As, Bs) for k in range(3)]
+        options = {"M": len(As), "N": len(Bs), "WEIGHTED": self.weighted}
+        sums = self.by_row.summed(kernels.gpu.polynomial, 10, terms, As[0].shape[1], every, **options)
+        *totals, entries = sums.cpu().numpy()
+        coefficients: NDArray[np.float64] = np.array(totals[: 2 * (len(As) + len(Bs)) - 3]) / (entries or 1)
+        return coefficients
+
+    def gradient(self, L: Array, R: Array, loss: EntryLoss) -> GpuSparseMatrix:
+        """Return S, whose entries outside Ω are zero."""
+        A, B = self._tensors(L, R)
+        values = self._slopes(self.by_row, A, B, loss), self._slopes(self.by_column, B, A, loss)
+        return GpuSparseMatrix(self, values)
+
+    def targets(self, loss: EntryLoss) -> GpuSparseMatrix:
+        """Return the entries of W that the data ask for, seen from W = 0."""
+        if loss.is_square:
+            return GpuSparseMatrix(self, (self.by_row.value, self.by_column.value))
+        value, sides = self.by_row.value, (self.by_row, self.by_column)
+        L, R = (torch.zeros((d, 1), dtype=value.dtype, device=value.device) for d in self.shape)
+        plain = GpuObserved(self.shape, *(replace(side, weight=None) for side in sides))
+        curvatures = (loss(np.zeros(1), part.double().cpu().numpy())[2].max() for part in value.split(BLOCK))
+        scale = -self.size / (float(max(curvatures)) or 1.0)
+        first = plain.gradient(L, R, loss).values
+        return GpuSparseMatrix(self, (first[0] * scale, first[1] * scale))
+
+    def value_at_zero(self, loss: EntryLoss) -> float:
+        """Mean loss at W = 0."""
+        return self.by_row.losses_at_zero(loss) / self.size
+
+    def astype(self, dtype: DTypeLike) -> GpuObserved:
+        """Return the same set with values of another type; positions are shared."""
+        kind = _TYPES[np.dtype(dtype)]
+        return replace(self, by_row=self.by_row.astype(kind), by_column=self.by_column.astype(kind))
+
+    def with_values(self, values: NewValues) -> GpuObserved:
+        """Return the same set with the values `values(rows, cols, old)`; positions and weights are kept."""
+        by_column = self.by_column.with_values(lambda cols, rows, old: values(rows, cols, old))
+        return replace(self, by_row=self.by_row.with_values(values), by_column=by_column)
+
+    def asarray(self, numbers: NDArray[Any]) -> Tensor:
+        """Numbers as a tensor on the device, of the type of the values."""
+        value = self.by_row.value
+        return torch.as_tensor(numbers, dtype=value.dtype, device=value.device)
+
+    def _slopes(self, side: GpuSide, A: Tensor, B: Tensor, loss: EntryLoss) -> Tensor:
+        out, layout = torch.empty(self.size, dtype=A.dtype, device=A.device), side.layout(A.shape[1])
+        scalars = side.lines, side.pieces, self._constants(loss)
+        kernels.gpu.slopes[(side.programs(A.shape[1]),)](
+            *side.arrays, A, B, out, *scalars, **layout, **self._options(loss)
+        )
+        return out
+
+    def _losses_of(self, side: GpuSide, A: Tensor) -> Tensor:
+        return torch.empty(side.programs(A.shape[1]), dtype=torch.float64, device=A.device)
+
+    def _constants(self, loss: EntryLoss) -> Tensor:
+        return _in_memory(loss.parameter, 1 / self.size, self.by_row.value.device)
+
+    def _options(self, loss: EntryLoss, **more: Any) -> dict[str, Any]:
+        key = loss.kernel_key
+        if not isinstance(key, int):
+            names = ", ".join(formula.__name__ for formula in BUILT_IN)
+            raise TypeError(
+                f"on a GPU the loss must be built in ({names}); build the cost without device= for others"
+            )
+        return {"LOSS": key, "WEIGHTED": self.weighted, **more}
+
+    def _tensors(self, *arrays: Array) -> list[Tensor]:
+        """Arrays of any library as contiguous tensors on the device, of one dtype."""
+        place = self.by_row.value.device
+        given = [
+            array.detach() if array_api_compat.is_torch_array(array) else torch.as_tensor(np.asarray(array))
+            for array in arrays
+        ]
+        kind = torch.float32 if all(tensor.dtype == torch.float32 for tensor in given) else torch.float64
+        return [tensor.to(place, kind).contiguous() for tensor in given]
+
+
+@dataclass(frozen=True, eq=False)
+class GpuSparseMatrix:
+    """Values at the positions of Ω, given by row and by column; zero elsewhere."""
+
+    observed: GpuObserved
+    values: tuple[Tensor, Tensor]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.observed.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of its entries."""
+        return np.dtype(np.float32 if self.values[0].dtype == torch.float32 else np.float64)
+
+    @property
+    def device(self) -> Any:
+        """Where its entries are."""
+        return self.values[0].device
+
+    def __matmul__(self, X: Array) -> Array:
+        """S X."""
+        return self._times(self.observed.by_row, self.values[0], X)
+
+    def transposed_times(self, X: Array) -> Array:
+        """Sᵀ X."""
+        return self._times(self.observed.by_column, self.values[1], X)
+
+    def _times(self, side: GpuSide, values: Tensor, X: Array) -> Array:
+        (block,) = self.observed._tensors(X)
+        return _like(X, replace(side, value=values).swept(kernels.gpu.product, (block.to(values.dtype),), ()))
+
+
+@functools.lru_cache(maxsize=64)
+def _in_memory(parameter: float, scale: float, place: Any) -> Tensor:
+    """Two constants where a GPU reads them; kept, for to bring them there takes longer than a small pass."""
+    return torch.tensor([parameter, scale], dtype=torch.float64, device=place)
+
+
+def _like(example: Array, result: Tensor) -> Array:
+    """Return a tensor as an array of the library of `example`, where that lives."""
+    if array_api_compat.is_torch_array(example):
+        return result.to(example.device)
+    found = result.cpu().numpy()
+    return (
+        found if isinstance(example, np.ndarray) else array_api_compat.array_namespace(example).asarray(found)
+    )

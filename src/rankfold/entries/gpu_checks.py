@@ -1,0 +1,71 @@
+"""What is wrong with triples that go to a GPU: argument, position and remedy, found on the device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat
+import numpy as np
+import torch
+
+Tensor = Any
+
+
+def checked_tensors(
+    rows: Any, cols: Any, values: Any, weights: Any, shape: tuple[int, int], place: Any
+) -> tuple[Tensor, ...]:
+    """Triples as tensors on the device, refused by name if they are no entries of the matrix."""
+    if max(shape) > 2**31 - 1:
+        raise ValueError(f"on a GPU a side has at most {2**31 - 1} lines; shape is {shape}")
+    given = {"rows": rows, "cols": cols, "values": values, "weights": weights}
+    tensors = {name: _tensor(name, array, place) for name, array in given.items() if array is not None}
+    lengths = {name: tensor.shape[0] for name, tensor in tensors.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(
+            "rows, cols and values must have one length: "
+            + ", ".join(f"{n} has {k}" for n, k in lengths.items())
+        )
+    if not lengths["values"]:
+        raise ValueError("values is empty: give at least one observed entry")
+    for name, size in zip(("rows", "cols"), shape, strict=True):
+        _refuse(
+            name,
+            tensors[name],
+            (tensors[name] < 0) | (tensors[name] >= size),
+            f"out of range: must be from 0 to {size - 1} for this shape",
+        )
+    _refuse(
+        "values",
+        tensors["values"],
+        ~torch.isfinite(tensors["values"]),
+        "all must be finite: leave unknown entries out",
+    )
+    weight = tensors.get("weights")
+    if weight is not None:
+        _refuse(
+            "weights",
+            weight,
+            ~(torch.isfinite(weight) & (weight >= 0)),
+            "weights must be finite and zero or more",
+        )
+        weight = weight.to(tensors["values"].dtype)
+    return tensors["rows"], tensors["cols"], tensors["values"], weight
+
+
+def _tensor(name: str, array: Any, place: Any) -> Tensor:
+    tensor = array.detach() if array_api_compat.is_torch_array(array) else torch.as_tensor(np.asarray(array))
+    if tensor.dim() != 1:
+        raise ValueError(f"{name} must be one-dimensional; got shape {tuple(tensor.shape)}")
+    if name in ("rows", "cols"):
+        if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+            raise TypeError(f"{name} must be integers; got {tensor.dtype} (map labels to 0, 1, ... first)")
+        return tensor.to(place, torch.int64, copy=True)
+    if tensor.is_complex():
+        raise TypeError(f"{name} must be real numbers; got {tensor.dtype}")
+    return tensor.to(place, torch.float32 if tensor.dtype == torch.float32 else torch.float64, copy=True)
+
+
+def _refuse(name: str, tensor: Tensor, wrong: Tensor, why: str) -> None:
+    if bool(wrong.any()):
+        at = int(wrong.to(torch.uint8).argmax())
+        raise ValueError(f"{name}[{at}] is {tensor[at].item()}; {why}")

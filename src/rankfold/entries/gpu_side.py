@@ -1,0 +1,163 @@
+"""Entries on a GPU, sorted by line and cut into the pieces that programs take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from rankfold import kernels
+from rankfold.entries.gpu_checks import Tensor
+from rankfold.entries.store import EntryLoss, NewValues
+
+BLOCK = 1 << 24  # entries whose losses, or new values, are made at a time
+
+
+@dataclass(frozen=True, eq=False)
+class GpuSide:
+    """Entries sorted by line, and the lines cut into pieces: piece p holds those from start[p] on.
+
+    `cut` are the lines of more than one piece, and `after[n]` counts their pieces but the first, up to the
+    n-th of them.
+    """
+
+    lines: int
+    length: int
+    start: Tensor
+    line: Tensor
+    index: Tensor
+    value: Tensor
+    weight: Tensor | None
+    cut: Tensor
+    after: Tensor
+
+    @property
+    def pieces(self) -> int:
+        """Number of pieces."""
+        return int(self.line.shape[0])
+
+    @property
+    def arrays(self) -> tuple[Tensor, ...]:
+        """What every pass reads; the values stand in for weights that there are not."""
+        return (
+            self.start,
+            self.line,
+            self.index,
+            self.value,
+            self.value if self.weight is None else self.weight,
+        )
+
+    @property
+    def counts(self) -> Tensor:
+        """Number of entries of each line."""
+        sizes = self.start[1:] - self.start[:-1]
+        return torch.zeros(self.lines, dtype=torch.int64, device=sizes.device).index_add_(
+            0, self.line.long(), sizes
+        )
+
+    def layout(self, rank: int) -> dict[str, int]:
+        """How a pass is laid out over programs."""
+        return kernels.gpu.layout(rank, self.index.shape[0] / self.lines)
+
+    def programs(self, rank: int, every: int = 1) -> int:
+        """How many programs a pass over one in `every` pieces takes."""
+        return -(-self.pieces // (every * self.layout(rank)["P"]))
+
+    def swept(self, kernel: Any, tall: Sequence[Tensor], scalars: tuple[Any, ...], **options: Any) -> Tensor:
+        """Run a pass that has a row of results for each line."""
+        example = tall[0]
+        rank, extra = example.shape[1], self.pieces - self.lines
+        out = torch.empty((self.lines + extra, rank), dtype=example.dtype, device=example.device)
+        layout = self.layout(rank)
+        kernel[(self.programs(rank),)](
+            *self.arrays, *tall, out, self.lines, self.pieces, *scalars, **layout, **options
+        )
+        if extra:
+            joined = {"R": layout["R"], "RP": layout["RP"]}
+            kernels.gpu.join[(len(self.cut),)](self.cut, self.after, out, self.lines, **joined)
+        return out[: self.lines]
+
+    def summed(
+        self, kernel: Any, width: int, tall: Sequence[Tensor], rank: int, every: int, **options: Any
+    ) -> Tensor:
+        """Run a pass that adds up `width` numbers over one in `every` pieces."""
+        programs = self.programs(rank, every)
+        sums = torch.empty((programs, width), dtype=torch.float64, device=self.start.device)
+        kernel[(programs,)](
+            *self.arrays, *tall, sums, self.lines, self.pieces, every, **self.layout(rank), **options
+        )
+        return sums.sum(0)
+
+    def astype(self, kind: Any) -> GpuSide:
+        """Return the same entries with values and weights of another type."""
+        weight = None if self.weight is None else self.weight.to(kind)
+        return replace(self, value=self.value.to(kind), weight=weight)
+
+    def with_values(self, values: NewValues) -> GpuSide:
+        """Return the same entries with other values, made on the host block by block."""
+        other = torch.empty_like(self.value)
+        ends = self.start.cpu()
+        lines = self.line.cpu()
+        for first in range(0, self.value.shape[0], BLOCK):
+            block = slice(first, min(first + BLOCK, self.value.shape[0]))
+            entries = torch.arange(block.start, block.stop)
+            own = lines[torch.searchsorted(ends, entries, right=True) - 1].numpy().astype(np.int64)
+            across, old = self.index[block].cpu().numpy().astype(np.int64), self.value[block].cpu().numpy()
+            other[block] = torch.as_tensor(np.asarray(values(own, across, old)), dtype=other.dtype)
+        return replace(self, value=other)
+
+    def losses_at_zero(self, loss: EntryLoss) -> float:
+        """Sum of the losses at W = 0."""
+        total = 0.0
+        for first in range(0, self.value.shape[0], BLOCK):
+            block = slice(first, first + BLOCK)
+            losses, _, _ = loss(np.zeros(1), self.value[block].double().cpu().numpy())
+            weights = 1.0 if self.weight is None else self.weight[block].double().cpu().numpy()
+            total += float(np.sum(losses * weights))
+        return total
+
+
+def sorted_side(
+    own: Tensor, across: Tensor, value: Tensor, weight: Tensor | None, shape: tuple[int, int], duplicates: str
+) -> GpuSide:
+    """Sort by line, then across; of repeated entries by their data, so that no order given matters."""
+    lines, length = shape
+    key, order = torch.sort(own * length + across, stable=True)
+    if bool((key[1:] == key[:-1]).any()):
+        if duplicates != "keep":
+            at = int((key[1:] == key[:-1]).to(torch.uint8).argmax())
+            i, j = divmod(int(key[at]), length)
+            raise ValueError(
+                f"entry ({i}, {j}) is given more than once, at positions {int(order[at])} and "
+                f"{int(order[at + 1])} of rows and cols: merge repeated entries, or pass "
+                "duplicates='keep' to count each as an observation of its own"
+            )
+        order = torch.sort(value, stable=True).indices
+        if weight is not None:
+            by_weight = torch.sort(weight, stable=True).indices
+            order = by_weight[torch.sort(value[by_weight], stable=True).indices]
+        order = order[torch.sort((own * length + across)[order], stable=True).indices]
+    counts = torch.bincount(own, minlength=lines)
+    own, across = own[order], across[order].to(torch.int32)
+    return _cut(lines, length, counts, across, value[order], None if weight is None else weight[order])
+
+
+def _cut(
+    lines: int, length: int, counts: Tensor, across: Tensor, value: Tensor, weight: Tensor | None
+) -> GpuSide:
+    """Cut sorted lines into pieces."""
+    longest = kernels.gpu.PIECE
+    parts = torch.clamp(-(-counts // longest), min=1)
+    line = torch.repeat_interleave(torch.arange(lines, device=counts.device), parts)
+    first_piece = torch.cumsum(parts, 0) - parts
+    begins = torch.cumsum(counts, 0) - counts
+    number = torch.arange(len(line), device=counts.device) - first_piece[line]
+    start = torch.empty(len(line) + 1, dtype=torch.int64, device=counts.device)
+    start[:-1], start[-1] = begins[line] + longest * number, across.shape[0]
+    cut = torch.nonzero(parts > 1)[:, 0]
+    after = torch.zeros(len(cut) + 1, dtype=torch.int64, device=counts.device)
+    after[1:] = torch.cumsum(parts[cut] - 1, 0)
+    return GpuSide(lines, length, start, line.to(torch.int32), across, value, weight, cut, after)

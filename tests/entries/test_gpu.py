@@ -1,0 +1,178 @@
+"""The store on a GPU, where there is none: under Triton's interpreter, and compiled but not run.
+
+On a machine with a GPU, `test_stores.py` runs all its tests on this store.
+"""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+import rankfold as rf
+from entries import test_stores as every_store
+from entries.stores import draw, factors, on_gpu
+
+pytest.importorskip("triton")
+HAS_GPU = torch.cuda.is_available()
+DEVICE = "cuda" if HAS_GPU else "cpu"
+
+
+def build(entries):
+    return on_gpu(entries, DEVICE)
+
+
+@pytest.fixture(params=[2048, 7], ids=["lines", "pieces of lines"])
+def piece(request, monkeypatch):
+    monkeypatch.setattr("rankfold.kernels.gpu.PIECE", request.param)
+
+
+@pytest.mark.parametrize(("loss", "weighted"), [("square", True), ("logistic", False), ("huber", True)])
+def test_passes(piece, loss, weighted):
+    entries = draw(1, 12, 40, weighted=weighted, loss=loss)
+    every_store.agrees_with_dense(build(entries), entries, loss, factors(entries.shape, 3))
+
+
+@pytest.mark.parametrize("loss", ["poisson", "squared_hinge"])
+def test_more_losses(loss):
+    every_store.test_passes_of_every_loss(build, loss, True)
+
+
+def test_polynomial_of_most_terms(piece):
+    entries, (A, B, dA, dB, ddA, ddB) = draw(2, 12, 30, weighted=True), factors((12, 30), 5, count=3)
+    coefficients = build(entries).polynomial((A, dA, ddA), (B, dB, ddB))
+    times = np.linspace(-1, 1, 5)
+    found = np.polynomial.polynomial.polyval(times, coefficients)
+    every_store.close(found, every_store.dense.curve_values(entries, (A, dA, ddA), (B, dB, ddB), times))
+
+
+def test_few_entries():
+    every_store.test_one_entry(build, (1, 7))
+    every_store.test_what_a_store_knows_of_itself(build)
+
+
+def test_large_ranks():
+    every_store.test_large_ranks(build, 50)
+
+
+def test_float32():
+    every_store.test_float32_in_float32_out(build, True)
+
+
+def test_arrays_of_other_libraries():
+    every_store.test_answers_in_the_arrays_it_is_asked_in(build, torch)
+
+
+def test_the_order_of_entries_does_not_matter_nor_that_of_repeated_ones():
+    entries = draw(7, 9, 12, repeat=5, weighted=True)
+    entries.values[-5:] = 0.0  # repeated entries, some of which differ in weight alone
+    points = factors(entries.shape, 2)
+    shuffled = entries.take(np.random.default_rng(0).permutation(len(entries.rows)))
+    results = [
+        every_store.all_passes(build(given), every_store.SQUARE, *points) for given in (entries, shuffled)
+    ]
+    for one, two in zip(*results, strict=True):
+        assert_array_equal(one, two)
+
+
+def test_other_values():
+    entries = draw(9, 12, 9, repeat=2, weighted=True)
+    other = build(entries).with_values(lambda rows, cols, values: values + rows - 2.0 * cols)
+    changed = replace(entries, values=entries.values + entries.rows - 2.0 * entries.cols)
+    every_store.agrees_with_dense(other, changed, "square", factors(entries.shape, 2))
+
+
+def test_pieces_do_not_change_what_is_found(monkeypatch):
+    entries = draw(3, 9, 30)
+    points = factors(entries.shape, 3)
+    whole = every_store.all_passes(build(entries), every_store.SQUARE, *points)
+    monkeypatch.setattr("rankfold.kernels.gpu.PIECE", 4)
+    cut = build(entries)
+    assert cut.by_row.pieces > cut.by_row.lines
+    for one, two in zip(whole, every_store.all_passes(cut, every_store.SQUARE, *points), strict=True):
+        assert_allclose(one, two, rtol=1e-12, atol=1e-14)
+    assert_array_equal(cut.counts[0], build(entries).counts[0])
+
+
+def test_the_start_is_that_of_the_cpu_and_stays_on_the_device():
+    entries = draw(4, 30, 40, 0.5)
+    cost = rf.Completion.from_observed(build(entries))
+    U, s, V = cost.start(2, seed=1)
+    assert {x.device.type for x in (U, s, V)} == {DEVICE}
+    expected = rf.Completion(entries.rows, entries.cols, entries.values, entries.shape).start(2, seed=1)
+    assert_allclose((U * s @ V.T).cpu(), (expected[0] * expected[1]) @ expected[2].T, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rows": [0, 5]}, r"rows\[1\] is 5; out of range: must be from 0 to 3"),
+        ({"cols": [-1, 0]}, r"cols\[0\] is -1; out of range"),
+        ({"rows": [0.0, 1.0]}, "rows must be integers"),
+        ({"values": [1.0, np.nan]}, r"values\[1\] is nan; all must be finite"),
+        ({"weights": [1.0, -2.0]}, r"weights\[1\] is -2.0; weights must be finite and zero or more"),
+        ({"values": [1.0]}, "values has 1"),
+        ({"rows": [1, 1], "cols": [2, 2]}, r"entry \(1, 2\) is given more than once, at positions 0 and 1"),
+        ({"rows": [[0, 1]]}, "rows must be one-dimensional"),
+        ({"rows": [], "cols": [], "values": []}, "values is empty"),
+        ({"shape": (2**31, 4)}, "at most 2147483647 lines"),
+    ],
+)
+def test_what_is_no_entry_is_refused_by_name(change, message):
+    from rankfold.entries.gpu import GpuObserved
+
+    given = {"rows": [0, 1], "cols": [0, 1], "values": [1.0, 2.0], "shape": (4, 3)} | change
+    kinds = {"rows": np.int64, "cols": np.int64}
+    empty = {name: np.array(given[name], kinds.get(name)) for name in given if given[name] == []}
+    with pytest.raises((ValueError, TypeError), match=message):
+        GpuObserved.from_triples(**given | empty, device=DEVICE)
+
+
+def test_a_loss_of_one_s_own_is_refused():
+    loss = rf.Loss.from_functions(lambda w, y: (w - y) ** 4, lambda w, y: 4 * (w - y) ** 3, lambda w, y: w)
+    with pytest.raises(TypeError, match="on a GPU the loss must be built in"):
+        build(draw(1, 5, 5)).value(*factors((5, 5), 1, count=1), loss)
+
+
+@pytest.mark.skipif(HAS_GPU, reason="there is a GPU")
+def test_without_a_gpu_the_device_is_refused():
+    with pytest.raises(RuntimeError, match="device='cuda', but torch finds no GPU here"):
+        rf.Completion([0], [0], [1.0], (2, 2), device="cuda")
+
+
+# What a GPU would be given, compiled for one of compute capability 9.0: the interpreter takes more than that.
+COMPILE = """
+from triton import compile
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from rankfold.kernels import gpu
+
+def compiled(kernel, floats, **constants):
+    kinds = {"start": "*i64", "line": "*i32", "index": "*i32", "lines": "i32", "pieces": "i32",
+             "every": "i32", "constants": "*fp64", "losses": "*fp64", "cut": "*i64", "after": "*i64"}
+    names = kernel.arg_names
+    signature = {n: "constexpr" if n in constants else kinds.get(n, floats) for n in names}
+    places = {(names.index(n),): value for n, value in constants.items()}
+    compile(ASTSource(kernel, signature, places), target=GPUTarget("cuda", 90, 32))
+
+shape = {"R": 5, "RP": 8, "P": 2, "E": 16}
+for loss, floats in enumerate(("*fp64", "*fp32", "*fp64", "*fp32", "*fp64")):
+    compiled(gpu.slopes, floats, **shape, LOSS=loss, WEIGHTED=True)
+compiled(gpu.evaluate, "*fp32", **shape, LOSS=0, WEIGHTED=True, PARTIALS=True)
+compiled(gpu.derivative, "*fp64", **shape, LOSS=1, WEIGHTED=True)
+compiled(gpu.polynomial, "*fp64", **shape, M=3, N=3, WEIGHTED=True)
+compiled(gpu.product, "*fp32", **shape)
+compiled(gpu.join, "*fp64", R=5, RP=8)
+print("compiled")
+"""
+
+
+def test_the_kernels_compile_for_a_gpu(tmp_path):
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    environment["TRITON_CACHE_DIR"] = str(tmp_path)
+    done = subprocess.run([sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True)
+    assert done.stdout == "compiled\n", done.stderr[-2000:]
