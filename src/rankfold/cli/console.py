@@ -33,7 +33,8 @@ T = TypeVar("T")
 
 def say(text: str) -> None:
     """Print something for the person to read, on standard output."""
-    typer.echo(visible(text))
+    with _output_named():
+        typer.echo(visible(text))
 
 
 def note(text: str) -> None:
@@ -60,7 +61,9 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
         try:
             with _signals_raise(), scope, _warnings_as_notes():
                 done = command(*args, **kwargs)
-                _flush()
+                with _output_named():  # all of it out, while its errors are still ours to explain
+                    if sys.stdout is not None:
+                        sys.stdout.flush()
             if scope.received:
                 raise KeyboardInterrupt("interrupted: a fit ended early")
             return done
@@ -92,11 +95,10 @@ def _signals_raise() -> Iterator[None]:
             signal.signal(number, leave)
 
 
-def _flush() -> None:
-    """Have all output out while its errors are still ours to explain."""
+@contextmanager
+def _output_named() -> Iterator[None]:
     try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        yield
     except OSError as error:
         raise output_error(error) from error
 
@@ -190,4 +192,5 @@ def print_table(
         table.add_column(text(column), justify="right" if k and numbers else "left")
     for row in rows:
         table.add_row(*map(text, row))
-    Console().print(table)
+    with _output_named():
+        Console().print(table)
