@@ -8,7 +8,7 @@ ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO}
 
 
 class BrokenDisk:
-    """Stands for the module `os` in `rankfold.atomic`: `fault` is an error's name, or "short" for short writes."""
+    """Stands for the module `os` in `rankfold.atomic`; `fault` is an error's name, or "short"."""
 
     def __init__(self, fault, at):
         self.fault, self.at, self.count = fault, at, 0

@@ -127,9 +127,8 @@ def threads(arguments):
     _fitted()
     runs = [(seconds(2), seconds(4)) for _ in range(5)]
     two, four = (min(column) for column in zip(*runs, strict=True))
-    print(
-        f"two fits in two threads: {two:.2f} s; four in four: {four:.2f} s; per fit {four / two / 2:.2f} times"
-    )
+    each = four / two / 2
+    print(f"two fits in two threads: {two:.2f} s; four in four: {four:.2f} s, per fit {each:.2f} times")
     return []
 
 

@@ -15,7 +15,7 @@ import rankfold as rf
 from rankfold.cli import main
 from rankfold.run.checkpoint import Checkpoint
 
-WORDS = ("--rank", "3", "--regularization", "0.01", "--tol", "0", "--max-iter", "40")
+WORDS = ("--rank", "3", "--regularization", "0.01", "--tol", "0", "--max-iter", "25")
 OLD = b"the file of an earlier run"
 CODES = {"SIGKILL": -9, "SIGINT": 130, "SIGTERM": 143}
 
