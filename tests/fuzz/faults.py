@@ -33,7 +33,7 @@ def writes(arguments):
                 slow = 20 if name.endswith("png") else 1  # to draw takes long
                 count, found = failures(write, Path(folder) / name, fault, slow)
                 total, wrong = total + count, wrong + found
-    print(f"{total} failures of the disk, one at every operation")
+    print(f"{total} failures of the disk, one at every operation (of a picture, at every 20th)")
     return wrong
 
 
