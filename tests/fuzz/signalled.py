@@ -12,7 +12,7 @@ import time
 from collections import Counter
 
 import rankfold as rf
-from rankfold.cli import main
+from rankfold.cli import ENDING, leave, main
 from rankfold.run.checkpoint import Checkpoint
 
 WORDS = ("--rank", "3", "--regularization", "0.01", "--tol", "0", "--max-iter", "25")
@@ -99,16 +99,19 @@ class Trials:
         return 0
 
     def _started(self, where, name, *more):
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until the child is the command, and not a test
         child = os.fork()
         if child:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
             return child
         code = 99
         try:
             log = os.open(where / f"{name}.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             os.dup2(log, 1)
             os.dup2(log, 2)
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            for number in ENDING:
+                signal.signal(number, leave)  # as `main` does first of all
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
             code = self._in_place(where, name, *more)
             sys.stdout.flush()
         finally:
