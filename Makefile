@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-matrix mutants lint bench docs clean
+.PHONY: demo test test-matrix mutants soak lint bench docs clean
 
 .venv/base: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -40,6 +40,17 @@ SEED ?= 0
 JOBS ?= 2
 mutants: .venv/test    ## do the tests notice N random changes of src/rankfold/MODULE? Minutes
 	$(BIN)/python tests/mutants.py $(MODULE) --count $(N) --seed $(SEED) --jobs $(JOBS)
+
+KILLS ?= 100
+SIGINTS ?= 200
+SIGTERMS ?= 50
+FORKS ?= 50
+soak: .venv/test       ## disks that fail, signals at random moments, forks and threads; half an hour
+	$(BIN)/python tests/fuzz/faults.py writes
+	$(BIN)/python tests/fuzz/faults.py lines
+	$(BIN)/python tests/fuzz/faults.py signals --kill $(KILLS) --sigint $(SIGINTS) --sigterm $(SIGTERMS) --seed $(SEED)
+	$(BIN)/python tests/fuzz/faults.py forks --count $(FORKS)
+	$(BIN)/python tests/fuzz/faults.py threads
 
 lint: .venv/test       ## style, formatting and types
 	$(BIN)/ruff check .

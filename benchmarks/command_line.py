@@ -68,7 +68,7 @@ CHILD = """
 import sys, time
 if CPU:
     time.perf_counter = time.process_time
-from rankfold.cli import app
+from rankfold.cli.app import app
 try:
     app()
 finally:

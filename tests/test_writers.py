@@ -2,7 +2,6 @@
 
 import errno
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -63,15 +62,17 @@ KINDS = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml", ".html": b"<!DOC
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_old_file_stays_until_the_new_one_is_on_disk(name, tmp_path, monkeypatch):
+    replace = os.replace
+
     def refused(draft, target):
         if target.name == name:
             raise OSError(errno.EPERM, "refused")
-        os.replace(draft, target)
+        replace(draft, target)
 
     path = tmp_path / name
     path.write_bytes(b"old")
     with monkeypatch.context() as disk:
-        disk.setattr(Path, "replace", refused)
+        disk.setattr(os, "replace", refused)
         with pytest.raises(OSError, match="refused"):
             WRITERS[name](path)
     assert path.read_bytes() == b"old"

@@ -3,7 +3,7 @@
 import numpy as np
 from typer.testing import CliRunner
 
-from rankfold.cli import app
+from rankfold.cli.app import app
 
 FAST = ("--rank", "2", "--regularization", "0.5")
 

@@ -9,7 +9,7 @@ from pkgutil import walk_packages
 import pytest
 import typer
 
-from rankfold.cli import app
+from rankfold.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -6,7 +6,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from rankfold.cli import app
+from rankfold.cli.app import app
 from rankfold.experiments.competitors import GH_GD
 from rankfold.experiments.curves import SCALES, Curves, Run, Scale
 from rankfold.experiments.figures import FIGURES

@@ -82,7 +82,8 @@ def test_says_what_it_should():
 
 def test_fetches_nothing_and_runs_nothing():
     page = render(report())
-    assert not re.search(r"https?://|@import|url\(|src=", page)
+    assert not re.search(r"https?:|//|@import|url\(|src=", page)
+    assert "default-src 'none'" in page  # and browsers are told to fetch nothing
     assert "script" not in parsed(page).tags
     assert 'name="viewport"' in page
     assert "prefers-color-scheme: dark" in page

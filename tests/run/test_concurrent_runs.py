@@ -1,7 +1,9 @@
 """Fits in threads do not wait for each other, nor does a process forked from one of them."""
 
 import os
+import signal
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -71,3 +73,47 @@ print(os.waitstatus_to_exitcode(status))
     )
     output, errors = process.communicate(timeout=120)
     assert output == "0\n", errors
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that fork")
+def test_a_fork_while_another_thread_compiles_waits_for_it(tmp_path):
+    """Or the child, where that thread is not, would wait for ever before it compiles."""
+    process = run_python(
+        """
+import os, signal, threading
+from numba.core.compiler_lock import global_compiler_lock as lock
+import rankfold.kernels.pool
+
+compiling, forking = threading.Event(), threading.Event()
+os.register_at_fork(before=forking.set)  # called first, for it is registered last
+
+def compiles():
+    with lock:
+        compiling.set()
+        forking.wait()
+
+thread = threading.Thread(target=compiles)
+thread.start()
+compiling.wait()
+pid = os.fork()
+if pid == 0:
+    signal.alarm(30)  # ends a child that hangs
+    with lock:
+        os._exit(0)
+thread.join()
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+""",
+        tmp_path,
+    )
+    output, errors = process.communicate(timeout=120)
+    assert output == "0\n", errors
+
+
+def test_a_fit_leaves_the_process_as_it_was():
+    def state():
+        return list(warnings.filters), warnings.showwarning, [signal.getsignal(n) for n in signals]
+
+    signals = [signal.SIGINT, signal.SIGTERM]
+    before = state()
+    minimize(make_problem(), HeavyBall(), max_iterations=3, callback=lambda progress: None)
+    assert state() == before

@@ -1,5 +1,5 @@
 """`python -m rankfold.cli`."""
 
-from rankfold.cli.app import app
+from rankfold.cli import main
 
-app(prog_name="rankfold")
+main()

@@ -10,6 +10,7 @@ from rankfold.costs import Completion
 from rankfold.data import CompletionInstance, random_completion
 from rankfold.problem import Problem
 from rankfold.run.driver import minimize
+from rankfold.run.stopping import StopKind
 from rankfold.solvers import GradientDescent
 
 TOLERANCE = 1e-20  # of the squared error on known entries, over that of W = 0
@@ -51,4 +52,6 @@ def _timed(name: str, solver: Any, data: CompletionInstance, rank: int) -> Timin
     began = perf_counter()
     result = minimize(problem, solver, tolerance=TOLERANCE, max_iterations=LIMIT)
     seconds = perf_counter() - began
+    if result.stop.kind is StopKind.INTERRUPTED:
+        raise KeyboardInterrupt  # half of a comparison is none
     return Timing(name, seconds, result.iterations, float(data.relative_error(*result.factors)))

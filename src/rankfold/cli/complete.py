@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from rankfold.cli import options
-from rankfold.cli.console import INTERRUPTED, check_writable, fail
+from rankfold.cli.console import check_writable
+from rankfold.interrupts import Scope
 
 
 def complete(
@@ -57,7 +58,7 @@ def complete(
 
       zcat ratings.csv.gz | rankfold complete - --rank 10 -o model.rankfold
 
-    Ctrl-C ends the fit and keeps the best model so far.
+    Ctrl-C, or SIGTERM, ends the fit and keeps the best model so far; a second one ends at once.
     """
     import rankfold as rf
     from rankfold.cli import completing
@@ -84,12 +85,16 @@ def complete(
         verbose=1,
     )
     data = completing.read(source)
-    found = completing.fit(data, model, checkpoint, resume)
-    began = perf_counter()
-    made = completing.report_of(data, found, source, join(["rankfold", *sys.argv[1:]]))
-    files = completing.write(found, made, output, report, plot)
-    seconds = {"read": data.seconds, "fit": found.seconds, "write": perf_counter() - began}
-    (completing.tell_json if json else completing.tell)(found, made, seconds, files)
-    if StopKind(model.stop_kind_) is StopKind.INTERRUPTED:
+    with Scope() as scope:  # from the first iteration of the last fit on, a signal waits for the files
+        found = completing.fit(data, model, checkpoint, resume, lambda progress: scope.keep())
+        began = perf_counter()
+        files = completing.write_model(found, output)  # before anything else can fail
+        made = completing.report_of(data, found, source, join(["rankfold", *sys.argv[1:]]))
+        files |= completing.write_pages(made, report, plot)
+        seconds = {"read": data.seconds, "fit": found.seconds, "write": perf_counter() - began}
+        (completing.tell_json if json else completing.tell)(found, made, seconds, files)
+        signalled = scope.answer() or scope.received
+    ended_early = StopKind(model.stop_kind_) is StopKind.INTERRUPTED
+    if signalled or ended_early:
         kept = f"; the best model so far is in {output}" if output else "; give -o to keep the model"
-        fail(f"{model.stop_reason_}{kept}", INTERRUPTED)
+        raise KeyboardInterrupt(f"{model.stop_reason_ if ended_early else 'interrupted after the fit'}{kept}")

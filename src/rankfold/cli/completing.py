@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -11,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from typer import echo
 
 import rankfold as rf
-from rankfold.cli.console import INTERRUPTED, fail, note, print_json, print_table, working
+from rankfold.cli.console import note, print_json, print_table, say, working
+from rankfold.cli.labels import visible
 from rankfold.data import LabelIndex, Triples, read_triples, split
 from rankfold.data.io.files import format_of
 from rankfold.data.io.streams import name_of
@@ -25,6 +24,7 @@ from rankfold.estimators.completion.pattern import Pattern
 from rankfold.report import DataSummary, Report, singular_values, write_report
 from rankfold.report.content import SAMPLE
 from rankfold.report.figure import draw
+from rankfold.run.driver import Callback
 
 Floats = NDArray[np.float64]
 Entries = tuple[NDArray[np.integer], NDArray[np.integer], Floats]
@@ -86,13 +86,15 @@ def read(source: Source) -> Data:
     return Data(train, held_out, perf_counter() - began)
 
 
-def fit(data: Data, model: rf.MatrixCompletion, checkpoint: Path | None, resume: Path | None) -> Fit:
+def fit(
+    data: Data, model: rf.MatrixCompletion, checkpoint: Path | None, resume: Path | None, callback: Callback
+) -> Fit:
     """Fit the model; Ctrl-C during the last fit leaves the best one so far."""
     began = perf_counter()
     try:
-        model.fit(data.train, checkpoint=checkpoint, resume=resume)
+        model.fit(data.train, callback=callback, checkpoint=checkpoint, resume=resume)
     except KeyboardInterrupt:
-        fail(_NO_MODEL, INTERRUPTED)
+        raise KeyboardInterrupt(_NO_MODEL) from None
     repeated, pair = _repeats(model.observed_)
     if repeated:
         note(
@@ -107,7 +109,9 @@ def report_of(data: Data, found: Fit, source: Source, command: str) -> Report:
     model, train = found.model, data.train
     path = model.rank_path_
     rows, cols, values = _sample(data, source.seed)
-    summary = DataSummary.of(train.rows, train.cols, train.values, train.shape, name_of(source.file))
+    summary = DataSummary.of(
+        train.rows, train.cols, train.values, train.shape, visible(name_of(source.file), "")
+    )
     return Report(
         data=summary,
         rank=model.rank_,
@@ -118,23 +122,28 @@ def report_of(data: Data, found: Fit, source: Source, command: str) -> Report:
         errors={} if data.held_out is None else _errors(model, train, data.held_out, summary.mean),
         held_out=0 if data.held_out is None else len(data.held_out[2]),
         settings=_shown(model, source),
-        command=command,
+        command=visible(command, keep=""),
         ranks=() if path is None else tuple(zip(path.ranks, path.errors, strict=True)),
     )
 
 
-def write(found: Fit, made: Report, output: Path | None, report: Path | None, plot: Path | None) -> Files:
-    """Write what was asked for, and return it by name."""
-    asked = {
-        "model": (output, partial(rf.save, found.model)),
-        "report": (report, partial(write_report, made)),
-        "plot": (plot, partial(draw, made)),
-    }
+def write_model(found: Fit, output: Path | None) -> Files:
+    """Write the model if that was asked for, and return what was written by name."""
+    if output is None:
+        return {}
+    rf.save(found.model, output)
+    return {"model": output}
+
+
+def write_pages(made: Report, report: Path | None, plot: Path | None) -> Files:
+    """Write report and plot as asked for, and return them by name."""
     files = {}
-    for name, (path, write) in asked.items():
-        if path is not None:
-            write(path)
-            files[name] = path
+    if report is not None:
+        write_report(made, report)
+        files["report"] = report
+    if plot is not None:
+        draw(made, plot)
+        files["plot"] = plot
     return files
 
 
@@ -152,7 +161,7 @@ def tell_json(found: Fit, report: Report, seconds: dict[str, float], files: File
 def tell(found: Fit, report: Report, seconds: dict[str, float], files: Files) -> None:
     """Say how it went to people."""
     d1, d2 = report.data.shape
-    echo(
+    say(
         f"{report.data.entries:,} entries of a {d1:,} × {d2:,} matrix, completed at rank {report.rank} in "
         f"{seconds['fit']:.1f} s ({report.trace[-1].iteration} iterations; {found.model.stop_reason_})."
     )
@@ -160,7 +169,7 @@ def tell(found: Fit, report: Report, seconds: dict[str, float], files: Files) ->
         rows = [(name, f"{error:.4g}") for name, error in report.errors.items()]
         print_table((f"{report.held_out:,} held-out entries predicted by", "error (RMSE)"), rows)
     for name, path in files.items():
-        echo(f"The {name} is in {path}.")
+        say(f"The {name} is in {path}.")
     if not report.errors:
         note("To see how good it is, add --holdout 0.1, or --holdout FILE.")
     if "model" not in files:
@@ -171,7 +180,9 @@ def _shown(model: Any, source: Source) -> dict[str, str]:
     given = {name: getattr(model, name) for name in SETTINGS}
     shown = {n: f"{getattr(model, f'{n}_'):.4g}, chosen" if v == "auto" else f"{v}" for n, v in given.items()}
     part = source.held_out
-    apart = part if isinstance(part, str) else f"{part:.3g} of the entries" if part else "nothing"
+    apart = (
+        visible(part, "") if isinstance(part, str) else f"{part:.3g} of the entries" if part else "nothing"
+    )
     return {"held out": apart, **shown, "seed": f"{source.seed}", "stopped": model.stop_reason_}
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,16 +16,30 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import typer
 
-FAILED, INTERRUPTED = 1, 130  # exit codes; 0 is success, 2 a wrong use of the command line
+from rankfold.cli import ENDING, leave
+from rankfold.cli.labels import output_error, visible
+from rankfold.interrupts import Scope
+
+# Exit codes: 0 is success, 2 a wrong use of the command line, and 128 + n what shells say of signal n.
+FAILED, INTERRUPTED, PIPE_CLOSED = 1, 128 + signal.SIGINT, 141
 EXTRAS = {"matplotlib": "plot", "torch": "torch"}
+
+# Harmful characters that JSON leaves as they are (see `labels`).
+_BEYOND_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
+def say(text: str) -> None:
+    """Print something for the person to read, on standard output."""
+    with _output_named():
+        typer.echo(visible(text))
+
+
 def note(text: str) -> None:
     """Say something to the person, on standard error: standard output is for results."""
-    typer.echo(text, err=True)
+    typer.echo(visible(text), err=True)
 
 
 def fail(text: str, code: int = FAILED) -> NoReturn:
@@ -35,27 +51,56 @@ def fail(text: str, code: int = FAILED) -> NoReturn:
 def guarded(command: Callable[P, T]) -> Callable[P, T]:
     """Turn errors that a user can do something about into one line and an exit code.
 
-    With RANKFOLD_DEBUG set, the traceback is shown instead.
+    Ctrl-C and SIGTERM raise KeyboardInterrupt, in fits as `rankfold.interrupts` says; its text, if there is
+    some, is what is said. With RANKFOLD_DEBUG set, the traceback of an error is shown instead.
     """
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        scope = Scope()
         try:
-            with _warnings_as_notes():
-                return command(*args, **kwargs)
+            with _signals_raise(), scope, _warnings_as_notes():
+                done = command(*args, **kwargs)
+                with _output_named():  # all of it out, while its errors are still ours to explain
+                    if sys.stdout is not None:
+                        sys.stdout.flush()
+            if scope.received:
+                raise KeyboardInterrupt("interrupted: a fit ended early")
+            return done
         except (typer.Exit, typer.Abort, typer.BadParameter):  # said already, or said by typer
             raise
-        except KeyboardInterrupt:
-            fail("interrupted", INTERRUPTED)
+        except KeyboardInterrupt as error:
+            fail(str(error) or "interrupted", 128 + scope.received[0] if scope.received else INTERRUPTED)
         except BrokenPipeError:  # whoever read our output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(FAILED) from None
+            raise typer.Exit(PIPE_CLOSED) from None
         except Exception as error:
             if os.environ.get("RANKFOLD_DEBUG"):
                 raise
             fail(explained(error))
 
     return wrapped
+
+
+@contextmanager
+def _signals_raise() -> Iterator[None]:
+    """Let signals raise KeyboardInterrupt that end the process outside of commands."""
+    found = [number for number in ENDING if signal.getsignal(number) is leave]
+    try:
+        for number in found:
+            signal.signal(number, signal.default_int_handler)
+        yield
+    finally:
+        for number in found:
+            signal.signal(number, leave)
+
+
+@contextmanager
+def _output_named() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise output_error(error) from error
 
 
 def explained(error: Exception) -> str:
@@ -97,8 +142,9 @@ def working(text: str) -> Iterator[None]:
         yield
         return
     from rich.console import Console
+    from rich.text import Text
 
-    with Console(stderr=True).status(text):
+    with Console(stderr=True).status(Text(visible(text, keep=""))):
         yield
 
 
@@ -117,7 +163,13 @@ def check_writable(path: Path | str | None) -> None:
 
 def print_json(content: Mapping[str, Any]) -> None:
     """Print a result for machines: one JSON object."""
-    typer.echo(json.dumps(content, indent=1, ensure_ascii=False, default=_plain))
+    say(json_text(content, indent=1))
+
+
+def json_text(content: Any, indent: int | None = None) -> str:
+    """Return JSON in which no character acts on a terminal: escapes mean the same to whoever reads it."""
+    text = json.dumps(content, indent=indent, ensure_ascii=False, default=_plain)
+    return _BEYOND_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _plain(value: Any) -> Any:
@@ -132,9 +184,13 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left")
+    def text(words: str) -> Text:
+        return Text(visible(words))  # brackets in it are no markup
+
+    table = Table(title=None if title is None else text(title), title_justify="left")
     for k, column in enumerate(columns):
-        table.add_column(column, justify="right" if k and numbers else "left")
+        table.add_column(text(column), justify="right" if k and numbers else "left")
     for row in rows:
-        table.add_row(*map(Text, row))
-    Console().print(table)
+        table.add_row(*map(text, row))
+    with _output_named():
+        Console().print(table)

@@ -55,6 +55,8 @@ def run(seed: int = 0) -> Demo:
     problem = rf.Problem.of(cost, RANK)
     # A photograph is not of low rank: what a long fit gains on known pixels it loses on the others.
     result = rf.minimize(problem, max_iterations=40, tolerance=0, stop=rf.stopping.RelativeChange(1e-3))
+    if result.stop.kind is rf.stopping.StopKind.INTERRUPTED:
+        raise KeyboardInterrupt
     L, R = result.factors
     completed = np.clip(L @ R.T + centre, 0, 255)
     return Demo(picture, known, completed, result, perf_counter() - began)

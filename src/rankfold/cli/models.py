@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from rankfold.cli.console import check_writable, print_json, print_table
-from rankfold.cli.options import Json, ModelFile
+from rankfold.cli.labels import visible
+from rankfold.cli.options import EscapeFormulas, Json, ModelFile
 
 
 def as_completion(model: Any, path: Path) -> Any:
@@ -39,7 +40,7 @@ def info(model: ModelFile, json: Json = False) -> None:
         print_json({"file": model, **facts})
     else:
         rows = [(name.replace("_", " "), _text(value)) for name, value in facts.items()]
-        print_table(("", str(model)), rows, numbers=False)
+        print_table(("", visible(str(model), keep="")), rows, numbers=False)
 
 
 FACTS = ("shape", "rank", "regularization", "n_iter", "converged", "stop_reason", "data_fingerprint")
@@ -64,7 +65,7 @@ def _text(value: Any) -> str:
     if isinstance(value, dict):
         return "\n".join(f"{name}={part!r}" for name, part in value.items())
     if isinstance(value, list):
-        return ", ".join(map(str, value)) + ", ..."
+        return ", ".join(visible(str(part), keep="") for part in value) + ", ..."
     if isinstance(value, tuple):
         return " × ".join(f"{part:,}" for part in value)
     return f"{value:.6g}" if isinstance(value, float) else str(value)
@@ -78,6 +79,7 @@ def export(
     output: Annotated[
         str, typer.Option("--output", "-o", help="Where the factors go; - for standard output.")
     ] = "-",
+    escape_formulas: EscapeFormulas = False,
 ) -> None:
     """Write the factors of a model for other programs.
 
@@ -97,4 +99,4 @@ def export(
     kind = format or format_of(output, None)
     if kind not in ("parquet", "npz", "csv"):
         raise typer.BadParameter(f"--format is parquet, npz or csv, not {kind!r}")
-    write_factors(fitted, output, kind)
+    write_factors(fitted, output, kind, escape_formulas)

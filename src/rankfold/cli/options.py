@@ -28,6 +28,13 @@ ModelFile = Annotated[Path, typer.Argument(help="A file that `complete -o` or `r
 Missing = Annotated[
     list[str] | None, typer.Option(help="What stands for no value; may repeat. By default empty, NA, nan, ?.")
 ]
+EscapeFormulas = Annotated[
+    bool,
+    typer.Option(
+        "--escape-formulas",
+        help="In CSV and TSV, put ' before text that begins with = + - @, which a spreadsheet would execute.",
+    ),
+]
 Criterion = Literal["cv", "aic", "bic", "gcv"]
 CRITERIA: dict[str, Criterion] = {name: name for name in get_args(Criterion)}
 

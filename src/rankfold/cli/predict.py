@@ -8,8 +8,19 @@ from typing import Annotated
 import typer
 
 from rankfold.cli.console import check_writable, fail, print_json, print_table
+from rankfold.cli.labels import visible
 from rankfold.cli.models import as_completion, written
-from rankfold.cli.options import ColColumn, Delimiter, Header, Json, Missing, ModelFile, RowColumn, column_of
+from rankfold.cli.options import (
+    ColColumn,
+    Delimiter,
+    EscapeFormulas,
+    Header,
+    Json,
+    Missing,
+    ModelFile,
+    RowColumn,
+    column_of,
+)
 
 
 def predict(
@@ -33,6 +44,7 @@ def predict(
         bool, typer.Option("--strict", help="Refuse rows and columns that the model does not know.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Write a JSON object per line.")] = False,
+    escape_formulas: EscapeFormulas = False,
 ) -> None:
     """Predict the entries at pairs of row and column labels, a line for each.
 
@@ -61,7 +73,8 @@ def predict(
                 f"{model} predicts rows of a table: --strict, --row, --col, --header and --no-header are for "
                 "models of pairs"
             )
-        write_batches(output, iter(predicted_rows(fitted, pairs, delimiter, missing).to_batches()), json)
+        rows = predicted_rows(fitted, pairs, delimiter, missing).to_batches()
+        write_batches(output, iter(rows), json, escape_formulas)
         return
     if missing:
         raise ValueError(f"{model} predicts pairs: --missing is for models of `rankfold regress`")
@@ -70,7 +83,9 @@ def predict(
     known = as_completion(fitted, model)
     rows, cols = map(LabelIndex, known.shape_, (known.row_labels_, known.col_labels_), ("row", "column"))
     with closing(read_pairs(pairs, rows, cols, columns, delimiter=delimiter, header=header)) as batches:
-        write_batches(output, predicted(known, watched(batches, (rows, cols), strict, guessed)), json)
+        write_batches(
+            output, predicted(known, watched(batches, (rows, cols), strict, guessed)), json, escape_formulas
+        )
 
 
 def recommend(
@@ -107,5 +122,5 @@ def recommend(
     for name, lines in recommended.items():
         if not lines:
             fail(f"{name!r} has an entry in every column: --include-seen shows them")
-        rows = [(str(column), f"{score:.4g}") for column, score in lines]
-        print_table((f"for {name}", "prediction"), rows)
+        rows = [(visible(str(column), keep=""), f"{score:.4g}") for column, score in lines]
+        print_table((visible(f"for {name}", keep=""), "prediction"), rows)

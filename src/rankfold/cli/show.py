@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rankfold.cli.console import check_writable, print_json, print_table, program
+from rankfold.cli.console import check_writable, print_json, print_table, program, say
 from rankfold.cli.options import Json
 
 
@@ -33,7 +33,7 @@ def demo(
                     "seconds": found.seconds, "iterations": found.result.iterations, "errors": found.errors,
                     "files": files})  # fmt: skip
         return
-    typer.echo(
+    say(
         f"A {d1} × {d2} photograph, {found.known.sum():,} of its {found.known.size:,} pixels known, "
         f"completed at rank {demonstration.RANK} in {found.seconds:.2f} s "
         f"({found.result.iterations} iterations, compilation included)."
@@ -41,7 +41,7 @@ def demo(
     rows = [(name, f"{error:.1f}") for name, error in found.errors.items()]
     print_table(("unknown pixels predicted by", "error, in grey levels of 255"), rows)
     _, report, data = files
-    typer.echo(
+    say(
         f"The picture is in {output}, the report in {report}, the known pixels in {data}.\n\n"
         "Try next, with these pixels or with a CSV of your own:\n"
         f"  {program()} complete {data} --rank auto --holdout 0.1 --report report.html -o model.rankfold\n"
@@ -101,7 +101,7 @@ def reproduce(
     from rankfold.experiments.reproduce import reproduce as run
 
     try:
-        report = run(figure, scale, output, seed, typer.echo)
+        report = run(figure, scale, output, seed, say)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    typer.echo(f"The report is in {report}.")
+    say(f"The report is in {report}.")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
-from json import dumps
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 from pyarrow import csv as pa_csv
 from pyarrow import parquet, types
 
+from rankfold.cli.console import json_text
+from rankfold.cli.labels import StandardOutput, without_formulas
 from rankfold.data.io.files import format_of
 from rankfold.data.io.parquet import write_parquet
 from rankfold.data.io.streams import name_of, reading, seekable, writing
@@ -45,17 +48,32 @@ def read_table(file: str, delimiter: str | None, missing: Sequence[str] | None) 
     return table
 
 
-def write_table(file: str, table: Any) -> None:
+@contextmanager
+def _output(file: str, binary: bool) -> Iterator[BinaryIO]:
+    """Open a file, or standard output, whose errors get its name, and a terminal nothing that it obeys."""
+    if file != "-":
+        with writing(file) as stream:
+            yield stream
+        return
+    if sys.stdout is None:
+        raise ValueError("standard output is closed: name a file with -o")
+    if binary and sys.stdout.isatty():
+        raise ValueError("this format is not for terminals: name a file with -o")
+    with writing(file) as stream:
+        yield cast(BinaryIO, StandardOutput(stream, sys.stdout.isatty()))
+
+
+def write_table(file: str, table: Any, escape_formulas: bool) -> None:
     """Write a table as CSV, TSV or Parquet; it appears only once it is complete."""
     kind = _kind(file)
-    with writing(file) as stream:
+    with _output(file, kind == "parquet") as stream:
         if kind == "parquet":
             parquet.write_table(table, stream)
         else:
-            _write(stream, kind, table.schema, table.to_batches())
+            _write(stream, kind, table.schema, table.to_batches(), escape_formulas)
 
 
-def write_batches(output: str, batches: Iterator[Any], json: bool) -> None:
+def write_batches(output: str, batches: Iterator[Any], json: bool, escape_formulas: bool) -> None:
     """Write record batches in the format that the name of the file says, or as a JSON object per line."""
     kind = _kind(output)
     kind = "json" if json else kind
@@ -63,13 +81,13 @@ def write_batches(output: str, batches: Iterator[Any], json: bool) -> None:
     if first is None:
         return
     same = (batch.cast(first.schema) for batch in batches) if kind == "parquet" else batches
-    with writing(output) as stream:
-        _write(stream, kind, first.schema, chain([first], same))
+    with _output(output, kind == "parquet") as stream:
+        _write(stream, kind, first.schema, chain([first], same), escape_formulas)
 
 
-def write_factors(model: Any, output: str, kind: str) -> None:
+def write_factors(model: Any, output: str, kind: str, escape_formulas: bool) -> None:
     """Write factors, offsets and labels as arrays (npz) or as a table (csv, parquet)."""
-    with writing(output) as stream:
+    with _output(output, kind != "csv") as stream:
         if kind == "npz":
             (L, R), (mean, rows, cols) = model.factors_, model.biases_
             labels = {"row_labels": model.row_labels_, "col_labels": model.col_labels_}
@@ -81,7 +99,7 @@ def write_factors(model: Any, output: str, kind: str) -> None:
             stream.write(buffer.getbuffer())
         else:
             batches = _factor_batches(model)
-            _write(stream, kind, batches[0].schema, batches)
+            _write(stream, kind, batches[0].schema, batches, escape_formulas)
 
 
 def _factor_batches(model: Any) -> list[Any]:
@@ -97,13 +115,16 @@ def _factor_batches(model: Any) -> list[Any]:
     return batches
 
 
-def _write(stream: BinaryIO, kind: str, schema: Any, batches: Iterable[Any]) -> None:
+def _write(stream: BinaryIO, kind: str, schema: Any, batches: Iterable[Any], escape_formulas: bool) -> None:
     if kind == "parquet":
         write_parquet(stream, schema, batches)
     elif kind == "json":
         for batch in batches:
-            stream.writelines(f"{dumps(line, ensure_ascii=False)}\n".encode() for line in batch.to_pylist())
+            stream.writelines(f"{json_text(line)}\n".encode() for line in batch.to_pylist())
     else:
+        if escape_formulas:
+            names, batches = without_formulas(schema.names, batches)
+            schema = pa.schema([(name, field.type) for name, field in zip(names, schema, strict=True)])
         write_text(stream, schema, batches, "\t" if kind == "tsv" else ",")
 
 

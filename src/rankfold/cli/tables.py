@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 
 from rankfold.cli.console import check_writable, note, print_json
-from rankfold.cli.options import CRITERIA, Delimiter, Json, Missing, Seed, Table, number_or_auto
+from rankfold.cli.options import (
+    CRITERIA,
+    Delimiter,
+    EscapeFormulas,
+    Json,
+    Missing,
+    Seed,
+    Table,
+    number_or_auto,
+)
 
 
 def impute(
@@ -24,6 +33,7 @@ def impute(
     delimiter: Delimiter = None,
     max_iter: Annotated[int, typer.Option(help="At most so many iterations.", min=1)] = 50,
     seed: Seed = 0,
+    escape_formulas: EscapeFormulas = False,
     json: Json = False,
 ) -> None:
     """Fill the holes of a table from what its rows and columns have in common.
@@ -42,7 +52,7 @@ def impute(
     names = column or [name for name in numeric_columns(data) if data[name].null_count < len(data)]
     values = numbers(data, names, table)
     imputer = rf.LowRankImputer(number_or_auto(rank, int, "--rank"), max_iter=max_iter, random_state=seed)
-    write_table(output, with_columns(data, names, imputer.fit_transform(values)))
+    write_table(output, with_columns(data, names, imputer.fit_transform(values)), escape_formulas)
     copied = [name for name in data.column_names if name not in names]
     filled = int(np.isnan(values).sum())
     if json and output != "-":
@@ -70,6 +80,7 @@ def regress(
     missing: Missing = None,
     delimiter: Delimiter = None,
     seed: Seed = 0,
+    escape_formulas: EscapeFormulas = False,
     json: Json = False,
 ) -> None:
     """Predict several columns of a table at once, with coefficients of low rank.
@@ -102,9 +113,10 @@ def regress(
     if output is not None:
         rf.save(model, output)
     if coefficients is not None:
-        write_table(coefficients, regressing.coefficients_of(model))
+        write_table(coefficients, regressing.coefficients_of(model), escape_formulas)
     if predict is not None:
-        write_table(predictions, regressing.predicted_rows(model, predict, delimiter, missing))
+        found = regressing.predicted_rows(model, predict, delimiter, missing)
+        write_table(predictions, found, escape_formulas)
     if json and (predict is None or predictions != "-"):
         print_json({"samples": X.num_rows, "features": X.column_names, "targets": Y.column_names,
                     "rank": model.rank_, "regularization": model.regularization_, "r2": r2})  # fmt: skip

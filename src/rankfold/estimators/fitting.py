@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from rankfold.costs.base import Cost
 from rankfold.costs.start import filled_up_svd
 from rankfold.geometry import Embedded, FullRank, Geometry, Polar, SubspaceProjection
+from rankfold.interrupts import Scope, keep_until_done
 from rankfold.linalg import svd_of_product
 from rankfold.problem import Problem
 from rankfold.run.driver import minimize
@@ -35,20 +36,32 @@ def all_or_nothing(fit: Callable[P, T]) -> Callable[P, T]:
     """Let a method that raises, at Ctrl-C too, leave its estimator as it was before the call.
 
     Otherwise a model fitted earlier would go on with labels or scales of the new data beside the old factors.
+    Once the last fit has begun (`fit_problem`), there is something to lose, and Ctrl-C no longer raises.
     """
 
     @functools.wraps(fit)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
         attributes = vars(args[0])
         before = dict(attributes)
-        try:
-            return fit(*args, **kwargs)
-        except BaseException:
-            attributes.clear()
-            attributes.update(before)
-            raise
+        with Scope(unit=True) as scope:
+            try:
+                fitted = fit(*args, **kwargs)
+            except BaseException:
+                attributes.clear()
+                attributes.update(before)
+                raise
+            if scope.answer():
+                _record_interrupt(args[0])
+            return fitted
 
     return wrapped
+
+
+def _record_interrupt(model: Any) -> None:
+    """Say of a model that Ctrl-C came when its last iteration was over."""
+    stop = Stop(f"interrupted after iteration {model.trace_[-1].iteration}", StopKind.INTERRUPTED)
+    record_run(model, model.trace_, stop)
+    warn_unless_converged(model.trace_, stop)
 
 
 def problem_of(cost: Cost, rank: int, geometry: str | Geometries = "auto") -> Problem:
@@ -78,9 +91,8 @@ def fit_problem(problem: Problem, accepted: Collection[StopKind] = (), **options
     A stop of a kind in `accepted` is as good as convergence: there is no warning of it. Ctrl-C is no error
     either: the best point so far is the result, and the warning says why the fit ended.
     """
-    result = minimize(problem, **options)
-    if result.error is not None:
-        raise result.error
+    keep_until_done()
+    result = _solved(problem, **options)
     if result.stop.kind not in accepted:
         warn_unless_converged(result.trace, result.stop)
     return result
@@ -88,9 +100,16 @@ def fit_problem(problem: Problem, accepted: Collection[StopKind] = (), **options
 
 def try_out(problem: Problem, **options: Any) -> Result:
     """`minimize(problem, **options)` for a comparison: no warning of a limit, and Ctrl-C ends it all."""
-    result = fit_problem(problem, tuple(StopKind), **options)
+    result = _solved(problem, **options)
     if result.stop.kind is StopKind.INTERRUPTED:
         raise KeyboardInterrupt  # there is no model yet
+    return result
+
+
+def _solved(problem: Problem, **options: Any) -> Result:
+    result = minimize(problem, **options)
+    if result.error is not None:
+        raise result.error
     return result
 
 

@@ -200,4 +200,6 @@ def _trace(competitor: Competitor, cost: Completion, start: Any) -> Trace:
     )
     if result.error is not None:
         raise result.error
+    if result.stop.kind is stopping.StopKind.INTERRUPTED:
+        raise KeyboardInterrupt  # a curve that ends early claims what it did not measure
     return result.trace

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from numba.core.compiler_lock import global_compiler_lock
+
 from rankfold.kernels.chunks import LEFT, new_progress
 
 # Waking a helper costs about 40 µs: the time of this many multiply-adds over gathered rows.
@@ -64,6 +66,12 @@ def _forget() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
+    # A fork waits for the thread that compiles: in the child nobody would ever free numba's lock.
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
 
 
 def run(kernel: Callable[..., None], chunks: int, work: float, *passes: tuple[Any, ...]) -> None:

@@ -31,7 +31,9 @@ def _shown(
 ) -> Iterator[Callable[[Any], None]]:
     if verbose >= 2:
         yield lambda thing: print(line(thing), file=sys.stderr, flush=True)
-    elif verbose == 1 and sys.stderr.isatty():  # a live line in a log file is noise; 2 is for logs
+    elif (
+        verbose == 1 and sys.stderr and sys.stderr.isatty()
+    ):  # a live line in a log file is noise; 2 is for logs
         with _live(work, sentence) as show:
             yield show
     else:

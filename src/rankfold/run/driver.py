@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from rankfold.geometry.base import Geometry, Point
+from rankfold.interrupts import KEEP, Scope, interruptible
 from rankfold.problem import Counts, Problem
 from rankfold.run.blas import one_blas_thread
 from rankfold.run.checkpoint import Checkpoint, Writer, load
@@ -67,7 +68,8 @@ def minimize(
     -------
     Result
         Also when the run is interrupted with Ctrl-C after its start, when a step raises an exception (then
-        `Result.error`) and when the value is no longer finite: the best point so far, and the reason.
+        `Result.error`) and when the value is no longer finite: the best point so far, and the reason. A
+        second Ctrl-C raises KeyboardInterrupt at once.
 
     Examples
     --------
@@ -84,15 +86,17 @@ def minimize(
     if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
         checkpoint = Checkpoint(checkpoint)
     writer = Writer(checkpoint, method, problem) if checkpoint else None
-    with one_blas_thread(), display(verbose, type(method).__name__) as show:
-        if resume is None:
-            run = _Run(method, problem, rules, began, show, writer, callback)
-            return run.until_stopped(run.start(x0))
-        if x0 is not None:
-            raise ValueError("give x0 or resume, not both: a resumed run starts where the file says")
-        saved = load(resume, method, problem)
-        run = _Run(method, problem, rules, perf_counter() - saved.seconds, show, writer, callback)
-        return run.until_stopped(saved, resumed=True)
+    if x0 is not None and resume is not None:
+        raise ValueError("give x0 or resume, not both: a resumed run starts where the file says")
+    with Scope(KEEP) as scope:
+        with one_blas_thread(), display(verbose, type(method).__name__) as show:
+            saved = None if resume is None else interruptible(load, resume, method, problem)
+            began = began if saved is None else perf_counter() - saved.seconds
+            run = _Run(method, problem, rules, began, show, writer, callback, scope)
+            progress = saved or interruptible(run.start, x0)
+            result = run.until_stopped(progress, resumed=saved is not None)
+        # The last moment: what comes later is raised where there is no result to return.
+        return replace(result, stop=_interrupted(result.iterations)) if scope.answer() else result
 
 
 def resolve(solver: Method[Any] | str) -> Method[Any]:
@@ -124,6 +128,10 @@ def _checked_point(x0: Point, geometry: Geometry) -> Point:
         raise TypeError(f"x0 must be a point of {geometry!r}, not a {type(x0).__name__}") from error
 
 
+def _interrupted(iteration: int) -> Stop:
+    return Stop(f"interrupted after iteration {iteration}", StopKind.INTERRUPTED)
+
+
 @dataclass(frozen=True)
 class _Run:
     """One call of `minimize`. What it knows of the past is in `Progress` alone, which never changes."""
@@ -135,6 +143,7 @@ class _Run:
     show: Show
     writer: Writer | None
     callback: Callback | None
+    scope: Scope  # keeps Ctrl-C but where steps and callbacks let it through
 
     def start(self, x0: Point | None) -> Progress:
         before = replace(self.problem.counts)
@@ -156,7 +165,7 @@ class _Run:
             while stop is None:
                 iteration = progress.iteration + 1
                 try:
-                    progress = self._advanced(progress)
+                    progress = interruptible(self._advanced, progress)
                 except _NotFiniteError as caught:
                     stop, error = (
                         Stop(f"not finite in iteration {iteration}: {caught}", StopKind.FAILED),
@@ -168,7 +177,8 @@ class _Run:
                 else:
                     stop = self._seen(progress, self.callback)
         except KeyboardInterrupt:
-            stop = Stop(f"interrupted after iteration {progress.iteration}", StopKind.INTERRUPTED)
+            self.scope.answer()
+            stop = _interrupted(progress.iteration)
         if self.writer:
             self.writer.finish(progress)
         last = Best(progress.x, progress.value, progress.gradient_norm)
@@ -200,7 +210,7 @@ class _Run:
         self.show(progress.trace[-1])
         if self.writer:
             self.writer.offer(progress)
-        asked = callback is not None and bool(callback(progress))
+        asked = callback is not None and bool(interruptible(callback, progress))
         stop = self.rules(progress.trace)
         if (why := progress.state.stalled) and not (stop and stop.converged):
             # Only the method knows whether rounding stops it, at a minimum, or something else does.
