@@ -52,7 +52,8 @@ class LabelIndex:
         """Return the position of each name, -1 for one that is not there; `where` names one in errors."""
         self._check_type(names)
         if self.labels is None:
-            return np.where(check_positions(names, where) < self.size, names, UNKNOWN)
+            inside = check_positions(names, where) < self.size
+            return np.where(inside, np.where(inside, names, 0).astype(np.int64), UNKNOWN)
         found = self._sorted()[np.minimum(self._place(names), self.size - 1)]
         return np.where(self.labels[found] == names, found, UNKNOWN)
 

@@ -12,6 +12,7 @@ from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
 from rankfold.data.labels import check_positions, is_text
 from rankfold.data.triples import Triples
+from rankfold.entries.given_arrays import check_size, plain
 from rankfold.entries.observed import Observed
 from rankfold.estimators.completion.axes import Axis
 from rankfold.estimators.inputs import checked_weights, pair_columns
@@ -41,7 +42,7 @@ def named_entries(X: Any, y: Any) -> tuple[tuple[NDArray[Any], NDArray[Any]], ND
     rows, cols = pair_columns(X)
     if not rows.size:
         raise ValueError("Found array with 0 sample(s): X is empty; give at least one known entry")
-    values: NDArray[Any] = column_or_1d(np.asarray(given), warn=True)
+    values: NDArray[Any] = column_or_1d(np.asarray(plain("y", given)), warn=True)
     if values.dtype.kind == "O":
         values = values.astype(np.float64)
     if values.dtype.kind not in "fiub":
@@ -52,6 +53,7 @@ def named_entries(X: Any, y: Any) -> tuple[tuple[NDArray[Any], NDArray[Any]], ND
     if not np.isfinite(values).all():
         at = int(np.argmin(np.isfinite(values)))
         raise ValueError(f"y[{at}] is {values[at]} (NaN or infinity): leave unknown entries out")
+    check_size("y", values)
     return (rows, cols), values
 
 
@@ -74,6 +76,7 @@ def completion_of(data: Triples, sample_weight: Any, loss: str | Loss, dtype: DT
     number = np.dtype(dtype)
     if number not in (np.float32, np.float64):
         raise ValueError(f"dtype must be 'float64' or 'float32', not {dtype!r}")
+    check_size("y", np.asarray(data.values), number)
     values = np.asarray(data.values).astype(number, copy=False)
     (weights,) = without_tensors(sample_weight)
     if weights is not None:
