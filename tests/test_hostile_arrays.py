@@ -107,6 +107,7 @@ WRONG_INTEGERS = WRONG | {
     "strings": lambda a: np.full(a.shape, "no"),
 }
 WRONG_NUMBERS = WRONG | {
+    "1e2000": lambda a: changed(a, np.longdouble("1e2000"), np.longdouble),
     "1e200": lambda a: changed(a, 1e200),
     "1e-200": lambda a: a * 1e-200,
     "strings": lambda a: np.full(a.shape, "no"),
@@ -161,7 +162,7 @@ def refitted(X=PAIRS[:4], y=VALUES[:4], weights=None, how="partial_fit"):
 
 
 def tables(pairs):
-    return rf.PairRegressor(1, left=LEFT, right=RIGHT).fit(pairs, VALUES).predict(PAIRS)
+    return rf.PairRegressor(1, left=LEFT, right=RIGHT, max_iter=20).fit(pairs, VALUES).predict(PAIRS)
 
 
 def imputed(table):
@@ -173,11 +174,11 @@ def regression(X=X, y=Y, weights=None):
 
 
 def pair_model(X=X, y=Y[:, 0], weights=None):
-    return rf.PairRegressor(1).fit(X, y, weights).left_coef_
+    return rf.PairRegressor(1, max_iter=20).fit(X, y, weights).left_coef_
 
 
-def triples(rows):
-    return Triples(rows, COLS, VALUES, SHAPE)
+def triples(rows=ROWS, values=VALUES):
+    return Triples(rows, COLS, values, SHAPE)
 
 
 # A row or column never seen is no error for these: the mean is predicted, room is made for it.
@@ -208,6 +209,9 @@ NUMBERS = {
     "Completion weights": Entrance(lambda a: value(completion(weights=a)), VALUES, "weights"),
     "from_dense": Entrance(
         lambda a: value(rf.Completion.from_dense(a)), Y, "array|values", (*HOLES, *LENGTHS)
+    ),
+    "fit Triples values": Entrance(
+        lambda a: model().fit(triples(values=a)).predict(PAIRS), VALUES, "values|y"
     ),
     "fit y": Entrance(lambda a: model().fit(PAIRS, a).predict(PAIRS), VALUES, "y", ("a dimension more",)),
     "fit weights": Entrance(lambda a: model().fit(PAIRS, VALUES, a).predict(PAIRS), VALUES, "sample_weight"),
@@ -248,7 +252,7 @@ NUMBERS = {
         lambda a: SparseMatrix(completion().observed, (a, VALUES)) @ R,
         VALUES,
         "values",
-        ("NaN", "inf", "1e200", "1e-200"),
+        ("NaN", "inf", "1e200", "1e2000", "1e-200"),
     ),
 }
 
@@ -312,6 +316,15 @@ def test_ruined_sparse_matrices_are_refused_by_name(matrix):
         rf.PairRegressor(1, left=matrix, right=RIGHT).fit([[0, 0], [1, 1]], [1.0, 2.0])
     with pytest.raises(ValueError, match="X is not a valid sparse matrix"):
         rf.LowRankImputer(1).fit(matrix)
+
+
+def test_the_positions_of_a_model_are_checked_before_a_kernel_goes_by_them():
+    fitted = model().fit(PAIRS, VALUES)
+    with pytest.raises(ValueError, match="read-only"):
+        fitted.observed_.indices[:] = 4_000_000_000
+    fitted.partial_fit(PAIRS[:1], VALUES[:1]).observed_.indices[:] = 4_000_000_000
+    with pytest.raises(ValueError, match="an index is 4000000000, and there are 3 columns"):
+        fitted.partial_fit(PAIRS[:1], VALUES[:1])
 
 
 def test_masked_numbers_are_missing():

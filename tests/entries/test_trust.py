@@ -1,5 +1,7 @@
 """What kernels trust without looking: made here, checked here, and written to by nobody."""
 
+import copy
+import pickle
 from dataclasses import fields, replace
 
 import numpy as np
@@ -40,7 +42,9 @@ def test_what_is_written_into_the_given_arrays_after_the_check_is_not_seen(weigh
 
 
 @pytest.mark.parametrize("build", [in_memory, in_stripes])
-@pytest.mark.parametrize("kind", ["plain", "of another type", "with other values", "without stripes"])
+@pytest.mark.parametrize(
+    "kind", ["plain", "of another type", "with other values", "without stripes", "copied", "pickled"]
+)
 def test_nothing_of_a_store_can_be_made_writable(build, kind):
     store = build(draw(0, 9, 7, weighted=True))
     store = {
@@ -48,6 +52,8 @@ def test_nothing_of_a_store_can_be_made_writable(build, kind):
         "of another type": lambda: store.astype(np.float32),
         "with other values": lambda: store.with_values(lambda i, j, y: 2 * y),
         "without stripes": lambda: store.plain,
+        "copied": lambda: copy.deepcopy(store),
+        "pickled": lambda: pickle.loads(pickle.dumps(store)),
     }[kind]()
     for array in arrays(store):
         for reached in (array, array.view(), array[:1], array.T, np.asarray(array)):

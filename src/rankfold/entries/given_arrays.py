@@ -128,6 +128,8 @@ def check_size(name: str, numbers: NDArray[Any], dtype: DTypeLike | None = None,
 
 def _refuse(name: str, numbers: NDArray[Any], dtype: np.dtype[Any], holes: bool = False) -> None:
     """Raise the error of the first number that is not finite, or else of the largest."""
+    with np.errstate(over="ignore"):
+        numbers = numbers.astype(np.float64)  # of which a longer type may hold more
     finite = np.isfinite(numbers) | (holes & np.isnan(numbers))
     bad = not finite.all()
     where = int(np.argmin(finite) if bad else np.nanargmax(np.abs(numbers)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -48,6 +48,10 @@ class SortedEntries:
             object.__setattr__(self, name, frozen(getattr(self, name)))
         if why := self._fault():
             raise ValueError(f"these are no sorted entries: {why}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copies and pickles are built, and checked, anew: arrays of NumPy come out of a pickle writable.
+        return type(self), tuple(getattr(self, each.name) for each in fields(self))
 
     def _fault(self) -> str:
         """Return what would lead a kernel out of the arrays; empty if nothing does."""

@@ -12,7 +12,7 @@ from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
 from rankfold.data.labels import check_positions, is_text
 from rankfold.data.triples import Triples
-from rankfold.entries.given_arrays import check_size, plain
+from rankfold.entries.given_arrays import check_size, plain, real_vector
 from rankfold.entries.observed import Observed
 from rankfold.estimators.completion.axes import Axis
 from rankfold.estimators.inputs import checked_weights, pair_columns
@@ -76,8 +76,9 @@ def completion_of(data: Triples, sample_weight: Any, loss: str | Loss, dtype: DT
     number = np.dtype(dtype)
     if number not in (np.float32, np.float64):
         raise ValueError(f"dtype must be 'float64' or 'float32', not {dtype!r}")
-    check_size("y", np.asarray(data.values), number)
-    values = np.asarray(data.values).astype(number, copy=False)
+    given = real_vector("values", data.values)
+    check_size("y", given, number)
+    values = given.astype(number, copy=False)
     (weights,) = without_tensors(sample_weight)
     if weights is not None:
         weights = checked_weights(weights, values.size, number)
