@@ -111,7 +111,7 @@ class Completion(Cost):
         >>> Completion.from_dense([[1.0, float("nan")], [3.0, 4.0]]).observed.size
         3
         """
-        array = np.asarray(with_holes("array", array))
+        array = np.asarray(with_holes(array))
         if array.ndim != 2:
             raise ValueError(f"array must be two-dimensional; got shape {array.shape}")
         if array.dtype.kind not in "fiub":

@@ -145,7 +145,7 @@ class _Target(Cost):
 
 
 def _responses(Y: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    Y = np.asarray(with_holes("Y", Y))
+    Y = np.asarray(with_holes(Y))
     if Y.ndim != 2 or len(Y) != n or not Y.size:
         raise ValueError(f"Y must be a matrix with {n} rows, as X has; got shape {Y.shape}")
     if Y.dtype.kind not in "fiub":

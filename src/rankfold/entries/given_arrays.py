@@ -49,11 +49,11 @@ def plain(name: str, given: Any) -> Any:
     return unmasked(name, given)
 
 
-def with_holes(name: str, given: Any, hole: Any = np.nan) -> Any:
+def with_holes(given: Any, hole: Any = np.nan) -> Any:
     """Return what was given, a masked array with `hole` for what is masked."""
-    if isinstance(given, np.ma.MaskedArray):
-        given = np.where(np.ma.getmaskarray(given), hole, given.data)
-    return plain(name, given)
+    if not isinstance(given, np.ma.MaskedArray):
+        return given
+    return np.where(np.ma.getmaskarray(given), hole, given.data)
 
 
 def own_indices(name: str, given: Any, size: int, index: DTypeLike) -> NDArray[Any]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rankfold.entries.given_arrays import own_sparse, with_holes
+from rankfold.entries.given_arrays import own_sparse, plain, with_holes
 from rankfold.estimators.tensors import like_given, without_tensors
 
 
@@ -22,7 +22,7 @@ def as_table(X: Any, hole: Any) -> tuple[Any, Any]:
         return X, sparse.csr_array((np.ones(X.data.shape, dtype=bool), X.indices, X.indptr), X.shape)
     if _library(X) == "polars":
         return X.fill_null(float("nan")), None
-    return *without_tensors(with_holes("X", X, hole)), None
+    return *without_tensors(plain("X", with_holes(X, hole))), None
 
 
 def like_table(

@@ -138,7 +138,7 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         X is (n_samples, n_features), finite; y is (n_samples,) or (n_samples, n_targets), NaN or masked where
         unknown. A sample has the weight 1 if not given.
         """
-        X, y, sample_weight = without_tensors(plain("X", X), with_holes("y", y), sample_weight)
+        X, y, sample_weight = without_tensors(plain("X", X), plain("y", with_holes(y)), sample_weight)
         self.target_names_ = _names(y)
         X = validate_data(self, X, dtype=np.float64)
         if y is None:
