@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-matrix mutants soak lint bench docs clean
+.PHONY: demo test bounds test-matrix mutants fuzz soak lint bench docs clean
 
 .venv/base: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -29,6 +29,10 @@ demo: .venv/base       ## complete a matrix: a table, demo.png and demo.html
 
 test: .venv/test       ## unit, property and documentation tests
 	$(BIN)/python -m pytest -n auto
+
+# TESTS="tests/kernels tests/entries", or any others
+bounds: .venv/test     ## the tests with every index of the kernels checked, minutes
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n auto $(TESTS)
 
 # RUNS="--quick", or names of runs, or both
 test-matrix: .venv/test  ## the tests under other processors, terminals, users, orders and seeds

@@ -49,8 +49,9 @@ def test_the_name_on_disk_changes_with_any_file_of_the_folder(tmp_path):
     assert compiling.SOURCES in kernel._cache._cache_file._index_path
     folder = tmp_path / "kernels"
     shutil.copytree(Path(compiling.__file__).parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    assert compiling.fingerprint(folder) == compiling.SOURCES
-    found = {compiling.SOURCES}
+    before = compiling.fingerprint(folder)
+    assert compiling.SOURCES.startswith(before)
+    found = {before}
     for path in sorted(folder.glob("*.py")):
         path.write_bytes(path.read_bytes() + b"# changed\n")
         found.add(compiling.fingerprint(folder))

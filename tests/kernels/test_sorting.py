@@ -99,3 +99,17 @@ def test_ties_are_ordered_by_value_and_nothing_else_moves(count, lines, length, 
     expected = data[np.lexsort((*data.T[::-1], indices, keys))]
     settle_ties(np.searchsorted(keys, np.arange(lines + 1)).astype(np.uint64), indices, data)
     assert_array_equal(data, expected)
+
+
+@pytest.mark.parametrize("repeats", [1, 3, 50])
+def test_only_repeated_entries_are_sorted_by_value(repeats, monkeypatch):
+    """One entry given twice must not cost a sort of all."""
+    sizes = []
+    lexsort = np.lexsort
+    monkeypatch.setattr(np, "lexsort", lambda keys: sizes.append(len(keys[-1])) or lexsort(keys))
+    lines, length = 100, 50
+    where = np.sort(np.append(np.arange(lines * length), np.arange(repeats) * 7))
+    indptr = np.searchsorted(where // length, np.arange(lines + 1)).astype(np.uint64)
+    data = np.random.default_rng(0).standard_normal((where.size, 1))
+    settle_ties(indptr, (where % length).astype(np.uint32), data)
+    assert sizes == [2 * repeats]

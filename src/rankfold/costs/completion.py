@@ -10,9 +10,9 @@ from array_api_compat import array_namespace, is_torch_array
 from array_api_compat import device as device_of
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from rankfold.costs.arrays import check_factors
 from rankfold.costs.base import Array, Cost, Evaluation, Products
 from rankfold.costs.losses import Loss
+from rankfold.entries.given_arrays import own_sparse, real_vector, with_holes
 from rankfold.entries.lanczos import dominant_svd, random_block
 from rankfold.entries.observed import Duplicates, Observed
 from rankfold.entries.store import EntryStore, Operator
@@ -69,14 +69,15 @@ class Completion(Cost):
         device: Any = None,
     ):
         self.loss = Loss.named(loss) if isinstance(loss, str) else loss
-        given: Any = values if is_torch_array(values) else np.asarray(values)
-        if device is None and is_torch_array(given):
-            device = given.device
-        self.loss.check_values(given)
+        if device is None and is_torch_array(values):
+            device = device_of(values)
         if device is None or str(device) == "cpu":
+            self.loss.check_values(real_vector("values", values))
             self._set(Observed.from_triples(rows, cols, values, shape, weights, duplicates))
         else:
             self._set(_gpu_store(device).from_triples(rows, cols, values, shape, weights, duplicates, device))
+            given: Any = values if is_torch_array(values) else np.asarray(values)
+            self.loss.check_values(given)
 
     def _set(self, store: EntryStore) -> None:
         self.store = store
@@ -110,21 +111,25 @@ class Completion(Cost):
     @classmethod
     def from_sparse(cls, matrix: Any, **options: Any) -> Completion:
         """Take the stored entries of a SciPy sparse matrix or array; stored zeros are observations."""
-        triples = matrix.tocoo()
+        triples = own_sparse("matrix", matrix, "coo")
         return cls(triples.row, triples.col, triples.data, triples.shape, **options)
 
     @classmethod
     def from_dense(cls, array: ArrayLike, **options: Any) -> Completion:
-        """Take the entries of a matrix that are not NaN.
+        """Take the entries of a matrix that are neither NaN nor masked.
 
         Examples
         --------
         >>> Completion.from_dense([[1.0, float("nan")], [3.0, 4.0]]).observed.size
         3
         """
-        array = np.asarray(array)
+        array = np.asarray(with_holes(array))
         if array.ndim != 2:
             raise ValueError(f"array must be two-dimensional; got shape {array.shape}")
+        if array.dtype.kind not in "fiub":
+            raise TypeError(f"array must hold real numbers; got {array.dtype}")
+        if not array.size:
+            raise ValueError(f"array is empty: it has the shape {array.shape}")
         rows, cols = np.nonzero(~np.isnan(array))
         return cls(rows, cols, array[rows, cols], array.shape, **options)
 
@@ -148,8 +153,8 @@ class Completion(Cost):
         if len(names) < 3:
             raise ValueError(f"frame must have columns row, col and value; got {list(frame.columns)}")
         rows, cols, values = (frame[name].to_numpy() for name in names)
-        if shape is None and len(frame):
-            shape = int(rows.max()) + 1, int(cols.max()) + 1
+        if shape is None and len(frame) and rows.dtype.kind in "iu" and cols.dtype.kind in "iu":
+            shape = max(0, int(rows.max())) + 1, max(0, int(cols.max())) + 1
         return cls(rows, cols, values, shape or (1, 1), **options)
 
     def astype(self, dtype: DTypeLike) -> Completion:
@@ -158,17 +163,14 @@ class Completion(Cost):
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ; exact sums in float64 also for float32 factors."""
-        check_factors(self.shape, (L,), (R,))
         return Evaluation(*self.store.evaluate(L, R, self.loss))
 
     def value(self, L: Array, R: Array) -> float:
         """Value alone, in half the time of `evaluate`."""
-        check_factors(self.shape, (L,), (R,))
         return self.store.value(L, R, self.loss)
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
         """Change of `f_L` and `f_R` along (dL, dR): Ṡ R + S dR and Ṡᵀ L + Sᵀ dL."""
-        check_factors(self.shape, (L, dL), (R, dR))
         return self.store.derivative(L, R, dL, dR, self.loss)
 
     def gradient_products(self, L: Array, R: Array) -> Products:
@@ -181,7 +183,6 @@ class Completion(Cost):
         if not L.shape[1]:  # W = 0
             xp, place = array_namespace(L), device_of(L)
             L, R = (xp.zeros((d, 1), dtype=L.dtype, device=place) for d in self.shape)
-        check_factors(self.shape, (L,), (R,))
         return self.store.gradient(L, R, self.loss)
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int = 1) -> NDArray[np.float64]:
@@ -192,7 +193,6 @@ class Completion(Cost):
             raise ValueError(
                 f"polynomial takes one to three terms of each factor; got {len(Ls)} and {len(Rs)}"
             )
-        check_factors(self.shape, Ls, Rs)
         return self.store.polynomial(Ls, Rs, every)
 
     def sampled_polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64] | None:

@@ -13,6 +13,7 @@ from scipy import special
 
 from rankfold.kernels import formulas
 
+_MAX_EXPONENT = float(np.log(np.finfo(np.float64).max))
 Scalar = Callable[[float, float], float]
 
 
@@ -99,7 +100,8 @@ class Loss:
         """Return what to expect at w: a probability for "logistic", a mean count for "poisson", else w."""
         if self.formula is formulas.logistic:
             return special.expit(w)
-        return np.exp(w) if self.formula is formulas.poisson else w
+        # A mean that no float can hold is the largest one, not infinity: sums and products go on from there.
+        return np.exp(np.minimum(w, _MAX_EXPONENT)) if self.formula is formulas.poisson else w
 
     def check_values(self, values: NDArray[Any]) -> None:
         """Raise ValueError at the first datum this loss is not made for."""

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rankfold.costs.arrays import checked_factors
 from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.start import downhill_start
-from rankfold.entries.arrays import like
+from rankfold.entries.arrays import checked_factors, like
+from rankfold.entries.given_arrays import check_size, own_sparse, unmasked
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,10 +27,10 @@ class Features:
     def checked(name: str, matrix: Any) -> Features:
         """Return the features as float32 or float64, dense or CSR, or say what is wrong with them."""
         if sparse.issparse(matrix):
-            matrix = sparse.csr_array(matrix)
+            matrix = sparse.csr_array(own_sparse(name, matrix))
             numbers = matrix.data
         else:
-            matrix = numbers = np.asarray(matrix)
+            matrix = numbers = np.asarray(unmasked(name, matrix))
         if matrix.ndim != 2 or 0 in matrix.shape:
             raise ValueError(
                 f"{name} must be a matrix with a row per entity and a column per feature; got {matrix.shape}"
@@ -39,6 +39,7 @@ class Features:
             raise TypeError(f"{name} must hold real numbers; got {numbers.dtype}")
         if not np.isfinite(numbers).all():
             raise ValueError(f"{name} has entries that are NaN or infinite: impute or drop them first")
+        check_size(name, numbers)
         if numbers.dtype != np.float32:
             matrix = matrix.astype(np.float64, copy=False)
         return Features(matrix, matrix.shape[1])

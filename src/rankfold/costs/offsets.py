@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankfold.costs.arrays import checked_factors
 from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.completion import Completion
 from rankfold.costs.offset_system import OffsetSystem
-from rankfold.entries.arrays import like
+from rankfold.entries.arrays import checked_factors, like
+from rankfold.entries.given_arrays import check_size, real_vector
 from rankfold.remembered import remembered
 
 Floats = NDArray[np.float64]
@@ -178,12 +178,15 @@ class GivenOffsets(Cost):
 
     def __init__(self, cost: Completion, rows: ArrayLike, cols: ArrayLike):
         self.completion, self.shape = cost, cost.shape
-        self.rows, self.cols = (np.asarray(offsets, dtype=np.float64) for offsets in (rows, cols))
+        given = real_vector("rows", rows), real_vector("cols", cols)
+        self.rows, self.cols = (np.array(offsets, dtype=np.float64) for offsets in given)
         if (self.rows.shape, self.cols.shape) != tuple((d,) for d in cost.shape):
             raise ValueError(
                 f"rows and cols must have one offset for each of {cost.shape[0]} rows and {cost.shape[1]} "
                 f"columns; got shapes {self.rows.shape} and {self.cols.shape}"
             )
+        for name, offsets in (("rows", self.rows), ("cols", self.cols)):
+            check_size(name, offsets)
         self.nonnegative = cost.nonnegative
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:

@@ -11,6 +11,7 @@ from rankfold.costs.base import Array
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
 from rankfold.costs.mapped import Features, Mapped
+from rankfold.entries.given_arrays import check_size, unmasked
 
 
 class LinearTerms(NamedTuple):
@@ -90,12 +91,13 @@ class Pairs(Mapped):
 
 
 def _outcomes(y: ArrayLike) -> NDArray[Any]:
-    y = np.asarray(y)
+    y = np.asarray(unmasked("y", y))
     if y.ndim != 1 or not y.size or y.dtype.kind not in "fiub":
         raise ValueError(f"y must be a vector of numbers, one per pair; got shape {y.shape} of {y.dtype}")
     if not np.isfinite(y).all():
         at = int(np.argmin(np.isfinite(y)))
         raise ValueError(f"y[{at}] is {y[at]}; all must be finite: leave unknown pairs out")
+    check_size("y", y)
     return y
 
 
@@ -110,7 +112,7 @@ def checked_pairs(
                 "to combine entities freely, give pairs, an (n, 2) array of row numbers of X and Z"
             )
         return np.stack([np.arange(count)] * 2, axis=1)
-    where = np.asarray(pairs)
+    where = np.asarray(unmasked(names[0], pairs))
     if where.shape != (count, 2) or where.dtype.kind not in "iu":
         raise ValueError(
             f"{names[0]} must be integers of shape ({count}, 2), one pair for each outcome; "

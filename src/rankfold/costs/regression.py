@@ -14,6 +14,7 @@ from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
 from rankfold.costs.mapped import Features, Mapped
 from rankfold.costs.start import downhill_start, filled_up_svd
+from rankfold.entries.given_arrays import check_size, with_holes
 from rankfold.remembered import remembered
 
 # The smaller side of X up to which its (dense) spectrum is worth having for the closed form.
@@ -33,7 +34,7 @@ class Regression(Mapped):
         Predictors, an array or a SciPy sparse matrix (kept as CSR). There is no intercept: centre X and Y, or
         add a column of ones.
     Y
-        Responses, one column each; NaN where unknown.
+        Responses, one column each; NaN, or masked, where unknown.
     loss
         "square", "logistic", "huber", "poisson", "squared_hinge" or a `Loss`, by entry of Y.
 
@@ -144,7 +145,7 @@ class _Target(Cost):
 
 
 def _responses(Y: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    Y = np.asarray(Y)
+    Y = np.asarray(with_holes(Y))
     if Y.ndim != 2 or len(Y) != n or not Y.size:
         raise ValueError(f"Y must be a matrix with {n} rows, as X has; got shape {Y.shape}")
     if Y.dtype.kind not in "fiub":
@@ -154,6 +155,7 @@ def _responses(Y: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     known = ~np.isnan(Y)
     if np.isinf(Y).any() or not known.any():
         raise ValueError("Y must be finite, with NaN for unknown responses, and have at least one known")
+    check_size("Y", Y, holes=True)
     return Y, known
 
 

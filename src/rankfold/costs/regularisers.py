@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankfold.costs.base import ANY_SHAPE, Array, Combination, Cost, Evaluation
 from rankfold.costs.completion import Completion
+from rankfold.entries.given_arrays import check_size, real_vector
 from rankfold.entries.observed import Observed
 from rankfold.linalg import gram, pair_sums, svd_of_product, trace
 
@@ -187,10 +188,11 @@ def _zeros_like(cost: Completion) -> Completion:
 
 
 def _roots(name: str, weights: ArrayLike) -> NDArray[np.float64]:
-    roots: NDArray[np.float64] = np.sqrt(np.asarray(weights, dtype=np.float64))
-    if roots.ndim != 1 or not np.all(np.isfinite(roots) & (roots > 0)):
+    numbers = real_vector(name, weights).astype(np.float64)
+    if not numbers.size or not np.all(np.isfinite(numbers) & (numbers > 0)):
         raise ValueError(f"{name} must be a vector of positive, finite numbers")
-    return roots
+    check_size(name, numbers)
+    return np.asarray(np.sqrt(numbers))
 
 
 def _checked_weight(weight: float) -> float:

@@ -49,6 +49,9 @@ class Triples:
     col_labels: Labels | None = None
 
     def __post_init__(self) -> None:
+        for name in ("rows", "cols", "values"):
+            if np.ndim(getattr(self, name)) != 1:
+                raise ValueError(f"{name} must be one-dimensional, got shape {np.shape(getattr(self, name))}")
         if not len(self.rows) == len(self.cols) == len(self.values):
             sizes = f"{len(self.rows)}, {len(self.cols)} and {len(self.values)}"
             raise ValueError(f"rows, cols and values must be equally long, got {sizes}")

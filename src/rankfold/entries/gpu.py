@@ -13,6 +13,7 @@ import torch
 from numpy.typing import DTypeLike, NDArray
 
 from rankfold import kernels
+from rankfold.entries.arrays import check_factors
 from rankfold.entries.gpu_checks import Tensor, checked_tensors
 from rankfold.entries.gpu_side import BLOCK, GpuSide, sorted_side
 from rankfold.entries.store import Array, EntryLoss, NewValues
@@ -66,6 +67,7 @@ class GpuObserved:
 
     def evaluate(self, L: Array, R: Array, loss: EntryLoss) -> tuple[float, Array, Array]:
         """Mean loss at W = L Rᵀ, S R and SᵀL."""
+        check_factors(self.shape, (L,), (R,))
         A, B = self._tensors(L, R)
         constants, options = (self._constants(loss),), self._options(loss, PARTIALS=True)
         sums = self._losses_of(self.by_row, A), self._losses_of(self.by_column, A)
@@ -75,6 +77,7 @@ class GpuObserved:
 
     def value(self, L: Array, R: Array, loss: EntryLoss) -> float:
         """Mean loss at L Rᵀ alone, in half the time of `evaluate`."""
+        check_factors(self.shape, (L,), (R,))
         A, B = self._tensors(L, R)
         side, sums, layout = self.by_row, self._losses_of(self.by_row, A), self.by_row.layout(A.shape[1])
         options = self._options(loss, PARTIALS=False)
@@ -84,6 +87,7 @@ class GpuObserved:
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss) -> tuple[Array, Array]:
         """Change of S R and SᵀL along (dL, dR)."""
+        check_factors(self.shape, (L, dL), (R, dR))
         A, B, dA, dB = self._tensors(L, R, dL, dR)
         constants, options = (self._constants(loss),), self._options(loss)
         df_L = self.by_row.swept(kernels.gpu.derivative, (A, B, dA, dB), constants, **options)
@@ -92,6 +96,7 @@ class GpuObserved:
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int = 1) -> NDArray[np.float64]:
         """Coefficients of t ↦ mean of ((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ - W*)², over one in `every` pieces."""
+        check_factors(self.shape, Ls, Rs)
         tall = self._tensors(*Ls, *Rs)
         As, Bs = tall[: len(Ls)], tall[len(Ls) :]
         terms = [terms[min(k, len(terms) - 1)] for terms in (As, Bs) for k in range(3)]
@@ -103,6 +108,7 @@ class GpuObserved:
 
     def gradient(self, L: Array, R: Array, loss: EntryLoss) -> GpuSparseMatrix:
         """Return S, whose entries outside Ω are zero."""
+        check_factors(self.shape, (L,), (R,))
         A, B = self._tensors(L, R)
         values = self._slopes(self.by_row, A, B, loss), self._slopes(self.by_column, B, A, loss)
         return GpuSparseMatrix(self, values)
@@ -203,6 +209,8 @@ class GpuSparseMatrix:
         return self._times(self.observed.by_column, self.values[1], X)
 
     def _times(self, side: GpuSide, values: Tensor, X: Array) -> Array:
+        if X.ndim != 2 or X.shape[0] != side.length:
+            raise ValueError(f"a block of {side.length} rows is needed; got shape {tuple(X.shape)}")
         (block,) = self.observed._tensors(X)
         return _like(X, replace(side, value=values).swept(kernels.gpu.product, (block.to(values.dtype),), ()))
 

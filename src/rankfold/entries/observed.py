@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from rankfold import kernels
-from rankfold.entries.arrays import like, to_numpy
+from rankfold.entries.arrays import checked_factors, like
 from rankfold.entries.operators import SparseMatrix
 from rankfold.entries.sorted_entries import SortedEntries, sorted_entries, stripes_that_pay, sweep
 from rankfold.entries.store import Array, EntryLoss, NewValues
-from rankfold.entries.triple_checks import checked_shape, checked_triples
+from rankfold.entries.triple_checks import checked_shape, own_triples
 from rankfold.remembered import remembered
 
 Duplicates = Literal["error", "keep"]
@@ -42,8 +42,13 @@ class Observed:
     ) -> Observed:
         """Check the triples, and sort them both ways; warn of rows and columns without any, or not."""
         shape = checked_shape(shape)
-        rows, cols, data = checked_triples(rows, cols, values, weights, shape)
-        observed = _with_duplicates(_sort(rows, cols, data, shape), rows, cols, duplicates)
+        index = index_type(shape)
+        # One expression: the copies of the input go once the first sort has read them, and its result once
+        # the second one has.
+        observed = _both_ways(
+            sorted_entries(*own_triples(rows, cols, values, weights, shape, index), shape, index, 1), shape
+        )
+        observed = _with_duplicates(observed, rows, cols, duplicates)
         if warn_of_empty:
             _warn_if_empty(observed)
         return observed
@@ -91,8 +96,10 @@ class Observed:
         """The same set without stripes, for methods that want lines in one piece; a copy if it has any."""
         if self.by_row.stripes == self.by_column.stripes == 1:
             return self
-        rows = self.by_row
-        return _sort(rows.keys, rows.indices, rows.packed, self.shape, stripes=1)
+        rows, index = self.by_row, index_type(self.shape)
+        return _both_ways(
+            sorted_entries(rows.keys, rows.indices, rows.packed, self.shape, index, 1), self.shape, stripes=1
+        )
 
     def astype(self, dtype: DTypeLike) -> Observed:
         """Return the same set with values of another type; positions are shared."""
@@ -115,7 +122,7 @@ class Observed:
 
     def evaluate(self, L: Array, R: Array, loss: EntryLoss) -> tuple[float, Array, Array]:
         """Mean loss at W = L Rᵀ, S R and SᵀL; sums are in float64 also for float32 factors."""
-        A, B = to_numpy(L, R)
+        A, B = checked_factors(self.shape, (L,), (R,))
         kernel = kernels.sweeps.evaluation(A.shape[1], loss.kernel_key, self.weighted)
         constants = loss.parameter, 1 / self.size
         sums, again = np.empty(self.by_row.chunks), np.empty(self.by_column.chunks)
@@ -126,7 +133,7 @@ class Observed:
 
     def value(self, L: Array, R: Array, loss: EntryLoss) -> float:
         """Mean loss at L Rᵀ alone, in half the time of `evaluate`."""
-        A, B = to_numpy(L, R)
+        A, B = checked_factors(self.shape, (L,), (R,))
         kernel = kernels.sweeps.evaluation(A.shape[1], loss.kernel_key, self.weighted, partials=False)
         sums = np.empty(self.by_row.chunks)
         sweep(kernel, self.size * A.shape[1], (self.by_row, (A, B, loss.parameter, 0.0, sums, A)))
@@ -134,7 +141,7 @@ class Observed:
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss) -> tuple[Array, Array]:
         """Change of S R and SᵀL along (dL, dR)."""
-        A, B, dA, dB = to_numpy(L, R, dL, dR)
+        A, dA, B, dB = checked_factors(self.shape, (L, dL), (R, dR))
         kernel = kernels.sweeps.derivative(A.shape[1], loss.kernel_key, self.weighted)
         constants = loss.parameter, 1 / self.size
         As, Bs = kernels.layout.laid_out(A, dA), kernels.layout.laid_out(B, dB)
@@ -145,7 +152,9 @@ class Observed:
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int = 1) -> NDArray[np.float64]:
         """Coefficients of t ↦ mean of ((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ - W*)², over one in `every` rows."""
-        arrays = to_numpy(*Ls, *Rs)
+        arrays = checked_factors(self.shape, Ls, Rs)
+        if every < 1:
+            raise ValueError(f"every must be at least 1: one in so many rows is taken; got {every!r}")
         As, Bs = arrays[: len(Ls)], arrays[len(Ls) :]
         rank = As[0].shape[1]
         kernel = kernels.polynomial.coefficients(rank, len(As), len(Bs), self.weighted)
@@ -163,7 +172,7 @@ class Observed:
 
     def slopes(self, L: Array, R: Array, loss: EntryLoss, scale: float) -> SparseMatrix:
         """Return `scale` times the (weighted) first derivatives of the loss at L Rᵀ, on Ω."""
-        A, B = to_numpy(L, R)
+        A, B = checked_factors(self.shape, (L,), (R,))
         kernel = kernels.sweeps.slopes(A.shape[1], loss.kernel_key, self.weighted)
         by_row, by_column = np.empty(self.size, A.dtype), np.empty(self.size, A.dtype)
         rows, cols = (A, B, loss.parameter, scale, by_row), (B, A, loss.parameter, scale, by_column)
@@ -192,14 +201,15 @@ def _targets(side: SortedEntries, loss: EntryLoss) -> NDArray[Any]:
     return np.asarray(-first / (np.max(second) or 1.0), dtype=y.dtype)
 
 
-def _sort(
-    rows: NDArray[Any], cols: NDArray[Any], data: NDArray[Any], shape: tuple[int, int], stripes: int = 0
-) -> Observed:
-    """Sort both ways, into as many stripes, or as many as pay."""
-    index = np.uint32 if max(shape) <= 2**32 else np.uint64
-    turned = shape[::-1]
-    of_rows, of_columns = (stripes or stripes_that_pay(data.size, *lines) for lines in (shape, turned))
-    first = sorted_entries(rows, cols, data, shape, index, 1)
+def index_type(shape: tuple[int, int]) -> type[np.uint32] | type[np.uint64]:
+    """Return the type of the indices of a matrix of this shape."""
+    return np.uint32 if max(shape) <= 2**32 else np.uint64
+
+
+def _both_ways(first: SortedEntries, shape: tuple[int, int], stripes: int = 0) -> Observed:
+    """Sort entries that are sorted by row both ways, into as many stripes, or as many as pay."""
+    index, turned, size = index_type(shape), shape[::-1], first.indices.size
+    of_rows, of_columns = (stripes or stripes_that_pay(size, *lines) for lines in (shape, turned))
     by_column = sorted_entries(first.indices, first.keys, first.packed, turned, index, of_columns)
     del first  # a third of the memory in use
     by_row = sorted_entries(by_column.indices, by_column.keys, by_column.packed, shape, index, of_rows)
@@ -221,9 +231,10 @@ def _with_duplicates(observed: Observed, rows: Any, cols: Any, duplicates: Dupli
         return observed.with_data(*data)
     line = int(np.searchsorted(by_row.indptr, repeated, side="right")) - 1
     i, j = line % by_row.lines, int(by_row.indices[repeated])
-    first, second = np.flatnonzero((rows == i) & (cols == j))[:2]
+    found = np.flatnonzero((np.asarray(rows) == i) & (np.asarray(cols) == j))[:2]
+    places = " and ".join(map(str, found))
     raise ValueError(
-        f"entry ({i}, {j}) is given more than once, at positions {first} and {second} of rows and cols: "
+        f"entry ({i}, {j}) is given more than once, at positions {places} of rows and cols: "
         "merge repeated entries, or pass duplicates='keep' to count each as an observation of its own"
     )
 

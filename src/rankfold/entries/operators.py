@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from rankfold import kernels
 from rankfold.entries.arrays import like, to_numpy
-from rankfold.entries.sorted_entries import SortedEntries, sweep
+from rankfold.entries.given_arrays import vector_of
+from rankfold.entries.sorted_entries import SortedEntries
 from rankfold.entries.store import Array
 
 Floats = NDArray[Any]
@@ -35,6 +36,10 @@ class SparseMatrix:
     observed: SortedBothWays
     values: tuple[Floats, Floats]
 
+    def __post_init__(self) -> None:
+        own = (vector_of("values", each, self.observed.sides[0].indices.size) for each in self.values)
+        object.__setattr__(self, "values", tuple(own))
+
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and columns."""
@@ -47,11 +52,11 @@ class SparseMatrix:
 
     def __matmul__(self, X: Array) -> Array:
         """S X."""
-        return _product(self.observed.sides[0], self.values[0], X)
+        return _product(self.observed.sides[0], X, self.values[0])
 
     def transposed_times(self, X: Array) -> Array:
         """Sᵀ X."""
-        return _product(self.observed.sides[1], self.values[1], X)
+        return _product(self.observed.sides[1], X, self.values[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,18 +67,21 @@ class Indicator:
 
     def __matmul__(self, X: Array) -> Array:
         """S X."""
-        return _product(self.observed.sides[0], None, X)
+        return _product(self.observed.sides[0], X)
 
     def transposed_times(self, X: Array) -> Array:
         """Sᵀ X."""
-        return _product(self.observed.sides[1], None, X)
+        return _product(self.observed.sides[1], X)
 
 
-def _product(side: SortedEntries, values: Floats | None, X: Array) -> Array:
+def _product(side: SortedEntries, X: Array, values: Floats | None = None) -> Array:
+    if len(np.shape(X)) != 2 or np.shape(X)[0] != side.length or not np.shape(X)[1]:
+        raise ValueError(f"X must have {side.length} rows and a column or more; got shape {np.shape(X)}")
     dtype = np.dtype(np.float64) if values is None else values.dtype
     block = to_numpy(X)[0].astype(dtype, copy=False)
     product = np.empty((side.lines, block.shape[1]), dtype)
     kernel = kernels.sweeps.product(block.shape[1], valued=values is not None)
-    side = side if values is None else replace(side, data=values[:, None])
-    sweep(kernel, block.shape[1] * side.indices.size, (side, (block, product)))
+    data = side.data.reshape(-1) if values is None else values
+    arguments = side.bounds, side.indptr, side.indices, data, block, product
+    kernels.pool.run(kernel, side.chunks[1], block.shape[1] * side.indices.size, arguments)
     return like(X, product)

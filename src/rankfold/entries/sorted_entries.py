@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from rankfold import kernels
+from rankfold.entries.given_arrays import frozen
 from rankfold.entries.store import NewValues
 
 # Chunks are what threads share out. They depend on the data alone, so that no result depends on the threads.
@@ -31,16 +32,48 @@ class SortedEntries:
 
     Where columns are many they are cut into stripes, and entries are sorted by stripe first: then `indptr`
     and `bounds` have all rows once per stripe. Kernels take stripe after stripe.
+
+    Kernels look at no index: that all of them are below `length`, the number of columns, and that all places
+    are in the arrays is checked here, once, and the arrays can never be written to again.
     """
 
     indptr: NDArray[np.uint64]
     indices: NDArray[np.unsignedinteger[Any]]
     data: NDArray[Any]
     bounds: NDArray[np.uint64]
+    length: int
 
     def __post_init__(self) -> None:
-        for array in (self.indptr, self.indices, self.data, self.bounds):
-            array.setflags(write=False)  # kernels trust these, and costs keep what they computed from them
+        for name in ("indptr", "indices", "data", "bounds"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+        if why := self._fault():
+            raise ValueError(f"these are no sorted entries: {why}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copies and pickles are built, and checked, anew: arrays of NumPy come out of a pickle writable.
+        return type(self), tuple(getattr(self, each.name) for each in fields(self))
+
+    def _fault(self) -> str:
+        """Return what would lead a kernel out of the arrays; empty if nothing does."""
+        types: tuple[Any, ...] = (
+            self.indptr.dtype,
+            self.bounds.dtype,
+            self.indices.dtype.kind,
+            self.data.dtype.kind,
+        )
+        if types != (np.uint64, np.uint64, "u", "f"):
+            return f"indptr, bounds, indices and data have the types {', '.join(map(str, types))}"
+        if self.bounds.ndim != 2 or self.data.ndim != 2 or self.data.shape[1] not in (1, 2):
+            return f"bounds and data have the shapes {self.bounds.shape} and {self.data.shape}"
+        if not (_ascend(self.bounds, 0, self.lines) and _ascend(self.indptr, 0, len(self.data))):
+            return "bounds or indptr do not ascend from 0 to the last"
+        if self.indptr.shape != (self.stripes * self.lines + 1,):
+            return f"indptr has the shape {self.indptr.shape} for {self.stripes} times {self.lines} rows"
+        if self.indices.shape != self.data.shape[:1]:
+            return f"there are {self.indices.shape} indices for {len(self.data)} data"
+        if self.indices.size and self.indices.max() >= self.length:
+            return f"an index is {self.indices.max()}, and there are {self.length} columns"
+        return ""
 
     @property
     def lines(self) -> int:
@@ -119,7 +152,13 @@ def sorted_entries(
     real = packed.view(packed.real.dtype).reshape(packed.size, -1)
     chunks = min(MAX_CHUNKS, 1 + packed.size // stripes // CHUNK_ENTRIES)
     bounds = [_even_cuts(indptr[s * lines : (s + 1) * lines + 1], chunks) for s in range(stripes)]
-    return SortedEntries(indptr, indices, real, np.array(bounds, dtype=np.uint64))
+    return SortedEntries(indptr, indices, real, np.array(bounds, dtype=np.uint64), length)
+
+
+def _ascend(numbers: NDArray[np.uint64], first: int, last: int) -> bool:
+    """Whether numbers, along each row, go up from the first to the last."""
+    inside = numbers[..., 0] == first, numbers[..., -1] == last, numbers[..., 1:] >= numbers[..., :-1]
+    return all(bool(np.all(part)) for part in inside)
 
 
 def _even_cuts(indptr: NDArray[np.uint64], chunks: int) -> list[int]:

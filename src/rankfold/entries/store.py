@@ -1,9 +1,9 @@
 """The seam between a loss and the entries it is summed over: what every store of entries answers.
 
 A store knows where its entries live: in memory (`rankfold.entries.observed`), or elsewhere. It passes over
-them in five ways, and hands back arrays of the library and the precision that it was asked in. Factors come
-with the right shapes (`rankfold.costs.Completion` checks them). Means are over all entries, |Ω| of them, and
-each entry counts with its weight.
+them in five ways, and hands back arrays of the library and the precision that it was asked in. It checks the
+shapes of the factors (`rankfold.entries.arrays.check_factors`), for its kernels trust them. Means are over
+all entries, |Ω| of them, and each entry counts with its weight.
 """
 
 from __future__ import annotations

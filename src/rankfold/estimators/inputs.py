@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_array
 
 from rankfold.data.numbering import label_column, refuse
+from rankfold.entries.given_arrays import check_size, plain, unmasked
 from rankfold.estimators.tensors import without_tensors
 
 
@@ -24,7 +25,7 @@ def pair_columns(X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
             "sparse input is not supported, X holds pairs: for the stored entries of a sparse matrix in COO "
             "format, give rankfold.data.Triples(A.row, A.col, A.data, A.shape)"
         )
-    (X,) = without_tensors(X)
+    (X,) = without_tensors(unmasked("X", X))
     if hasattr(X, "columns") and not isinstance(X, np.ndarray):
         columns = [to_numpy(X[name]) for name in X.columns]
     elif isinstance(X, (list, tuple)):
@@ -41,10 +42,29 @@ def pair_columns(X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     return label_column(columns[0], "X[{}, 0]"), label_column(columns[1], "X[{}, 1]")
 
 
+def checked_places(
+    rows: Any, cols: Any, shape: tuple[int, int]
+) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+    """Return positions in a matrix of this shape as integers, one column for each row; -1 is nowhere."""
+    places = []
+    for name, given, size in zip(("rows", "cols"), (rows, cols), shape, strict=True):
+        column = np.asarray(unmasked(name, given))
+        if column.ndim != 1 or (column.size and column.dtype.kind not in "iu"):
+            found = f"shape {column.shape} of {column.dtype}"
+            raise ValueError(f"{name} must be a vector of integers; got {found}")
+        wrong = (column < -1) | (column >= size)
+        refuse(wrong, column, name + "[{}]", f"positions go from 0 to {size - 1}, and -1 is none of them")
+        places.append(column.astype(np.int64))
+    if places[0].size != places[1].size:
+        raise ValueError(f"rows and cols must be equally long; got {places[0].size} and {places[1].size}")
+    return places[0], places[1]
+
+
 def checked_weights(sample_weight: Any, length: int, dtype: DTypeLike = np.float64) -> NDArray[Any]:
     """Return the weights of `length` samples: 1 if none are given, a number for all of them, or a vector."""
     if sample_weight is None:
         return np.ones(length, dtype)
+    sample_weight = plain("sample_weight", sample_weight)
     if isinstance(sample_weight, Real):
         sample_weight = np.full(length, sample_weight)
     options = {"dtype": dtype, "order": "C", "ensure_2d": False, "ensure_min_samples": 0}
@@ -53,10 +73,20 @@ def checked_weights(sample_weight: Any, length: int, dtype: DTypeLike = np.float
         raise ValueError(
             f"sample_weight must be a vector of {length} weights, one per sample; got shape {weights.shape}"
         )
+    check_size("sample_weight", weights)
     refuse(weights < 0, weights, "sample_weight[{}]", "weights are never negative")
     if not weights.any():
         raise ValueError("sample_weight is zero for every sample: there is nothing to fit")
     return weights
+
+
+def finite_answers(answers: NDArray[Any]) -> NDArray[Any]:
+    """Return predictions, one or several for each sample of X, unless some are too large for a float."""
+    wrong = ~np.isfinite(answers)
+    if wrong.any():
+        at = int(np.argwhere(wrong)[0, 0])
+        raise ValueError(f"the prediction for X[{at}] overflows: this sample is far beyond those of fit")
+    return answers
 
 
 def is_auto(setting: Any) -> bool:
@@ -79,8 +109,8 @@ def checked_regularization(weight: Any, alternative: str = "") -> float:
 
 
 def to_numpy(column: Any) -> NDArray[Any]:
-    """Return a column of a table, or anything like an array, as an array."""
-    return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    """Return a column of a table, or anything like an array, as an array; a masked one as it is."""
+    return np.asanyarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
 
 
 def _listed(X: Any) -> list[NDArray[Any]]:
@@ -99,7 +129,7 @@ def _as_objects(items: Any) -> NDArray[Any]:
 
 def given_labels(items: Any, where: str) -> NDArray[Any]:
     """Return labels from a list, a column of a table, a tensor or an array; a single one will do."""
-    (items,) = without_tensors(items)
+    (items,) = without_tensors(unmasked(where.partition("[")[0], items))
     if isinstance(items, (str, int)):
         items = [items]
     listed = isinstance(items, (list, tuple))

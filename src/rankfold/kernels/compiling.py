@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from numba import njit
+from numba.core import config
 
 
 def fingerprint(folder: Path) -> str:
@@ -19,8 +20,8 @@ def fingerprint(folder: Path) -> str:
 
 
 # numba's cache looks at the file that a kernel stands in, not at those of what it calls: so the name on disk
-# is made to change with all files of this folder.
-SOURCES = fingerprint(Path(__file__).parent)
+# is made to change with all files of this folder; and with NUMBA_BOUNDSCHECK, which that cache ignores too.
+SOURCES = fingerprint(Path(__file__).parent) + ("-checked" if config.BOUNDSCHECK else "")
 
 
 def compiled(kernel: Callable[..., Any], cache: bool = True) -> Any:

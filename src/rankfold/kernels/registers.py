@@ -15,7 +15,7 @@ from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, config
 from numba.extending import intrinsic, models, register_model
 
 LINE = 64  # bytes: one AVX-512 register, one cache line; narrower machines split it
@@ -50,6 +50,14 @@ def _address(context: Any, builder: Any, array_type: Any, array: Any, row: Any, 
     return builder.gep(data, [builder.mul(row, I64(length))])
 
 
+def _checked_address(context: Any, builder: Any, array_type: Any, array: Any, row: Any, length: int) -> Any:
+    """The address of a row; with NUMBA_BOUNDSCHECK=1, of a row that is there, as numba's own indexing is."""
+    if config.BOUNDSCHECK:
+        numbers = cgutils.create_struct_proxy(array_type)(context, builder, array).nitems
+        cgutils.do_boundscheck(context, builder, row, builder.udiv(numbers, I64(length)))
+    return _address(context, builder, array_type, array, row, length)
+
+
 def _pointers(builder: Any, row: Row, start: Any) -> list[Any]:
     """Where each vector of a row at `start` lies."""
     offsets = itertools.accumulate(row.widths[:-1], initial=0)
@@ -77,7 +85,7 @@ def load(typing: Any, A: Any, i: Any, rank: Any) -> Any:
     row = Row(rank.literal_value, A.dtype)
 
     def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        start = _address(context, builder, A, args[0], args[1], row.length)
+        start = _checked_address(context, builder, A, args[0], args[1], row.length)
         return _row(builder, row, (builder.load(p, align=row.bytes) for p in _pointers(builder, row, start)))
 
     return row(A, types.uint64, rank), codegen
@@ -88,7 +96,7 @@ def store(typing: Any, A: Any, i: Any, x: Any) -> Any:
     """Write row x into row i of a C-contiguous array."""
 
     def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        start = _address(context, builder, A, args[0], args[1], x.length)
+        start = _checked_address(context, builder, A, args[0], args[1], x.length)
         for vector, p in zip(_vectors(builder, x, args[2]), _pointers(builder, x, start), strict=True):
             builder.store(vector, p, align=x.bytes)
         return context.get_dummy_value()

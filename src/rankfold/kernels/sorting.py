@@ -87,6 +87,7 @@ def sort(keys: Any, others: Any, data: Any, size: int, index: Any) -> tuple[NDAr
 
     Return `indptr` (where each key starts), and `others` (as integers of type `index`) and `data`, ordered.
     """
+    keys, others, data = (_read_only(array) for array in (keys, others, data))
     n = keys.size
     shift = np.uint64(max(0, int(size - 1).bit_length() - BUCKETS.bit_length() + 1))
     buckets = ((size - 1) >> int(shift)) + 1
@@ -107,6 +108,13 @@ def sort(keys: Any, others: Any, data: Any, size: int, index: Any) -> tuple[NDAr
         run(_sort_buckets, int(part[1] - part[0]), int(end - base),
             (starts, part, *split, shift, indptr, others_out, data_out))  # fmt: skip
     return indptr, others_out, data_out
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view that cannot be written to: for numba a type of its own, so that all callers share one."""
+    view = array.view()
+    view.setflags(write=False)
+    return view
 
 
 def _rounds(starts: NDArray[np.uint64]) -> list[NDArray[np.uint64]]:

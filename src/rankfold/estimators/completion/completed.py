@@ -29,7 +29,7 @@ from rankfold.estimators.completion.offsets import predictions
 from rankfold.estimators.completion.pattern import Pattern, counted
 from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import all_or_nothing
-from rankfold.estimators.inputs import given_labels, pair_columns
+from rankfold.estimators.inputs import checked_places, given_labels, pair_columns
 from rankfold.estimators.tensors import like_given, without_tensors
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class CompletedMatrix:
         """Return the values predicted at positions, counted from 0; -1 is a row or column never seen."""
         check_is_fitted(self)
         L, R = self.factors_
+        rows, cols = checked_places(rows, cols, self.shape_)
         out = np.empty(len(rows))
         for start in range(0, out.size, _BLOCK):
             block = slice(start, start + _BLOCK)

@@ -16,6 +16,7 @@ from rankfold.costs.losses import Loss
 from rankfold.data.labels import LabelIndex
 from rankfold.data.numbering import Positions, label_column, numbered
 from rankfold.data.triples import Triples
+from rankfold.entries.given_arrays import check_size, plain, real_vector
 from rankfold.entries.observed import Observed
 from rankfold.entries.triple_checks import checked_shape
 from rankfold.estimators.completion.axes import Axis
@@ -99,7 +100,7 @@ def named_entries(X: Any, y: Any) -> tuple[Names, NDArray[Any]]:
     rows, cols = pair_columns(X)
     if not rows.size:
         raise ValueError("Found array with 0 sample(s): X is empty; give at least one known entry")
-    values: NDArray[Any] = column_or_1d(np.asarray(given), warn=True)
+    values: NDArray[Any] = column_or_1d(np.asarray(plain("y", given)), warn=True)
     if values.dtype.kind == "O":
         values = values.astype(np.float64)
     if values.dtype.kind not in "fiub":
@@ -110,6 +111,7 @@ def named_entries(X: Any, y: Any) -> tuple[Names, NDArray[Any]]:
     if not np.isfinite(values).all():
         at = int(np.argmin(np.isfinite(values)))
         raise ValueError(f"y[{at}] is {values[at]} (NaN or infinity): leave unknown entries out")
+    check_size("y", values)
     return (rows, cols), values
 
 
@@ -155,7 +157,9 @@ def completion_of(data: Triples, sample_weight: Any, loss: str | Loss, dtype: DT
     if number not in (np.float32, np.float64):
         raise ValueError(f"dtype must be 'float64' or 'float32', not {dtype!r}")
     refuse_without_room(data.shape, 1, number)
-    values = np.asarray(data.values).astype(number, copy=False)
+    given = real_vector("values", data.values)
+    check_size("y", given, number)
+    values = given.astype(number, copy=False)
     (weights,) = without_tensors(sample_weight)
     if weights is not None:
         weights = checked_weights(weights, values.size, number)

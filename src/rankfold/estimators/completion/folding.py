@@ -78,7 +78,7 @@ def _remembered(earlier: Earlier, offsets: Floats, B: Floats, ridges: Floats) ->
     """What the earlier entries ask of the factors, now that the lines have other offsets."""
     (before, x), (indptr, indices) = earlier.lines, earlier.entries
     bounds = np.array([[0, len(x)]], dtype=np.uint64)
-    side = SortedEntries(indptr.view(np.uint64), indices, np.ones((indices.size, 1)), bounds)
+    side = SortedEntries(indptr.view(np.uint64), indices, np.ones((indices.size, 1)), bounds, len(B))
     Q, sums = normal_equations(side, B, 0, len(x))
     q = np.einsum("ikm,im->ik", Q, x) + ridges[:, None] * x
     return Q, q - (offsets - before)[:, None] * sums

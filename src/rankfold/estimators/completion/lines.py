@@ -29,6 +29,8 @@ def solve_lines(side: SortedEntries, B: Floats, ridges: Floats) -> Floats:
 
 def normal_equations(side: SortedEntries, B: Floats, first: int, last: int) -> tuple[Floats, Floats]:
     """Return Σ w B_j B_jᵀ and Σ w y B_j over the entries of each line from `first` to `last`."""
+    if len(B) != side.length:
+        raise ValueError(f"there are {side.length} lines on the other side, and factors of {len(B)}")
     d, r = last - first, B.shape[1]
     kernel = kernels.least_squares.normal_equations(r, side.data.shape[1] == 2)
     total: list[Floats] = []

@@ -29,9 +29,10 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     the columns' factors L, each entry weighed by the reciprocal of its column's noise. Known entries are
     left as they are, bit for bit.
 
-    Holes are NaN (or `missing_values`) in arrays and tables, and the entries that are not stored in SciPy
-    sparse matrices, whose stored zeros are zeros. Sparse input gives an array, a torch tensor a tensor, and
-    a pandas or polars table a table with the same columns, in which those without holes keep their type.
+    Holes are NaN (or `missing_values`) in arrays and tables, what is masked in masked arrays, and the entries
+    that are not stored in SciPy sparse matrices, whose stored zeros are zeros. Sparse input gives an array, a
+    torch tensor a tensor, and a pandas or polars table a table with the same columns, in which those without
+    holes keep their type.
 
     Parameters
     ----------
@@ -108,16 +109,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.data_fingerprint_ = fingerprint(numbers, known)
         self.empty_features_ = ~known.any(axis=0)
         self.indicated_features_ = np.flatnonzero(~known.all(axis=0))
-        counts = np.maximum(known.sum(axis=0), 1)
-        mean = np.sum(numbers, axis=0, where=known) / counts
-        # Again from there on: what a long sum loses to rounding would look like a deviation of every entry.
-        self.mean_ = mean + np.sum(numbers - mean, axis=0, where=known) / counts
-        deviations = np.where(known, numbers - self.mean_, 0.0)
-        scale = np.sqrt(np.sum(deviations**2, axis=0) / counts)
-        # A column whose values differ by rounding alone is a constant.
-        constant = scale <= 10 * np.finfo(numbers.dtype).eps * np.abs(self.mean_)
-        self.scale_ = np.where(constant, 1.0, scale)
-        Z = np.where(constant, 0.0, deviations / self.scale_).astype(np.float64)
+        self.mean_, self.scale_, Z = _standardised(numbers, known)
         self.rank_ = self._rank(Z, known)
         start = self._start(Z.shape[1])
         model, trace, stop = fit(start, Z, known, self.rank_, self.max_iter, self.tol, self.verbose)
@@ -131,9 +123,13 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         numbers, known = self._validated(X, reset=False)
         model = FactorModel(self.offset_, self.factors_, self.noise_variance_)
-        Z = np.where(known, (numbers - self.mean_) / self.scale_, 0.0).astype(np.float64)
-        expected = np.where(self.empty_features_, 0.0, self.mean_ + self.scale_ * model.filled(Z, known))
-        full = np.where(known, numbers, expected.astype(numbers.dtype, copy=False))
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            Z = np.where(known, (numbers - self.mean_) / self.scale_, 0.0).astype(np.float64)
+            expected = np.where(self.empty_features_, 0.0, self.mean_ + self.scale_ * model.filled(Z, known))
+            full = np.where(known, numbers, expected.astype(numbers.dtype, copy=False))
+        if not np.isfinite(full).all():
+            at = int(np.argmin(np.isfinite(full).all(axis=0)))
+            raise ValueError(f"what fills X[:, {at}] overflows {full.dtype}: divide this column, for fit too")
         extra = ~known[:, self.indicated_features_] if self.add_indicator else None
         return like_table(X, full, self._kept(), extra, self.get_feature_names_out())
 
@@ -151,7 +147,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _validated(self, X: Any, reset: bool) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The table as floats, with 0 in its holes, and where it is known."""
-        X, stored = as_table(X)
+        X, stored = as_table(X, self.missing_values)
         holes_are_nan = isinstance(self.missing_values, float) and np.isnan(self.missing_values)
         numbers = validate_data(
             self, X, reset=reset, dtype=(np.float64, np.float32), accept_sparse="csr",
@@ -188,3 +184,25 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _standardised(
+    numbers: NDArray[Any], known: NDArray[np.bool_]
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
+    """Return the mean and the deviation of each column's known entries, and these less the one, by the other.
+
+    Columns are divided by a power of two first, which changes no digit: then no square overflows or vanishes.
+    """
+    exponents = np.frexp(np.max(np.abs(numbers), axis=0))[1]
+    halves = exponents // 2  # 2 to the whole exponent may itself be out of range
+    numbers = np.ldexp(np.ldexp(numbers, -halves), halves - exponents)
+    counts = np.maximum(known.sum(axis=0), 1)
+    mean = np.sum(numbers, axis=0, where=known) / counts
+    # Again from there on: what a long sum loses to rounding would look like a deviation of every entry.
+    mean = mean + np.sum(numbers - mean, axis=0, where=known) / counts
+    deviations = np.where(known, numbers - mean, 0.0)
+    scale = np.sqrt(np.sum(deviations**2, axis=0) / counts)
+    # A column whose values differ by rounding alone is a constant.
+    constant = scale <= 10 * np.finfo(numbers.dtype).eps * np.abs(mean)
+    Z = np.where(constant, 0.0, deviations / np.where(constant, 1.0, scale)).astype(np.float64)
+    return np.ldexp(mean, exponents), np.where(constant, 1.0, np.ldexp(scale, exponents)), Z

@@ -8,17 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rankfold.entries.given_arrays import own_sparse, plain, with_holes
 from rankfold.estimators.tensors import like_given, without_tensors
 
 
-def as_table(X: Any) -> tuple[Any, Any]:
-    """Return X for scikit-learn to check, and for a sparse matrix also where it stores entries, else None."""
+def as_table(X: Any, hole: Any) -> tuple[Any, Any]:
+    """Return X for scikit-learn to check, and for a sparse matrix also where it stores entries, else None.
+
+    What is masked becomes a `hole`.
+    """
     if sparse.issparse(X):
-        X = X.tocsr()
+        X = own_sparse("X", X)
         return X, sparse.csr_array((np.ones(X.data.shape, dtype=bool), X.indices, X.indptr), X.shape)
     if _library(X) == "polars":
         return X.fill_null(float("nan")), None
-    return *without_tensors(X), None
+    return *without_tensors(plain("X", with_holes(X, hole))), None
 
 
 def like_table(

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankfold.costs.losses import Loss
 from rankfold.costs.regularisers import Frobenius
+from rankfold.entries.given_arrays import check_size, plain, unmasked
 from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import (
     Geometries,
@@ -23,7 +24,13 @@ from rankfold.estimators.fitting import (
     record_run,
     try_model,
 )
-from rankfold.estimators.inputs import checked_rank, checked_regularization, checked_weights, is_auto
+from rankfold.estimators.inputs import (
+    checked_rank,
+    checked_regularization,
+    checked_weights,
+    finite_answers,
+    is_auto,
+)
 from rankfold.estimators.pairs.paired_features import PairedFeatures
 from rankfold.estimators.rank_errors import RankErrors, choose_rank
 from rankfold.estimators.tensors import TensorScore, like_given, without_tensors
@@ -71,6 +78,8 @@ class _PairModel(BaseEstimator):
         self.verbose = verbose
 
     def _fit(self, X: Any, y: Floats, weights: Floats, centre: float) -> None:
+        if self.left is None:
+            check_size("X", X)
         used = np.flatnonzero(weights)
         data, outcomes, some = self._features(X).take(used), y[used] - centre, weights[used]
         self.rank_ = self._choose_rank(data, outcomes, some)
@@ -116,8 +125,9 @@ class _PairModel(BaseEstimator):
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
-        X = validate_data(self, *without_tensors(X), reset=False, dtype=self._dtype())
-        return self._features(X).scores(*self.factors_) + self.centre_
+        X = validate_data(self, *without_tensors(plain("X", X)), reset=False, dtype=self._dtype())
+        with np.errstate(over="ignore", invalid="ignore"):
+            return finite_answers(self._features(X).scores(*self.factors_) + self.centre_)
 
     def _dtype(self) -> Any:
         return np.float64 if self.left is None else "numeric"
@@ -191,9 +201,10 @@ class PairRegressor(TensorScore, RegressorMixin, _PairModel):
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to the outcomes y of the pairs X."""
-        X, y, sample_weight = without_tensors(X, y, sample_weight)
+        X, y, sample_weight = without_tensors(plain("X", X), plain("y", y), sample_weight)
         X, y = validate_data(self, X, y, dtype=self._dtype(), y_numeric=True)
         y = y.astype(np.float64, copy=False)
+        check_size("y", y)
         weights = checked_weights(sample_weight, len(X))
         self._fit(X, y, weights, centre=float(np.average(y, weights=weights)))
         return self
@@ -233,7 +244,7 @@ class PairClassifier(TensorScore, ClassifierMixin, _PairModel):
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to the labels y, of two kinds, of the pairs X."""
-        X, y, sample_weight = without_tensors(X, y, sample_weight)
+        X, y, sample_weight = without_tensors(plain("X", X), unmasked("y", y), sample_weight)
         X, y = validate_data(self, X, y, dtype=self._dtype())
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)

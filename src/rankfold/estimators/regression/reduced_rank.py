@@ -10,9 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
+from rankfold.entries.given_arrays import check_size, plain, with_holes
 from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import Geometries, all_or_nothing, fit_model, record_run, try_model
-from rankfold.estimators.inputs import checked_rank, checked_regularization, checked_weights, is_auto
+from rankfold.estimators.inputs import (
+    checked_rank,
+    checked_regularization,
+    checked_weights,
+    finite_answers,
+    is_auto,
+)
 from rankfold.estimators.regression.criteria import CRITERIA, Candidates
 from rankfold.estimators.regression.observations import Fit, Observations, fits
 from rankfold.estimators.tensors import TensorScore, like_given, without_tensors
@@ -128,16 +135,18 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 
-        X is (n_samples, n_features), finite; y is (n_samples,) or (n_samples, n_targets), NaN where unknown.
-        A sample has the weight 1 if not given.
+        X is (n_samples, n_features), finite; y is (n_samples,) or (n_samples, n_targets), NaN or masked where
+        unknown. A sample has the weight 1 if not given.
         """
-        X, y, sample_weight = without_tensors(X, y, sample_weight)
+        X, y, sample_weight = without_tensors(plain("X", X), plain("y", with_holes(y)), sample_weight)
         self.target_names_ = _names(y)
         X = validate_data(self, X, dtype=np.float64)
         if y is None:
             raise ValueError("this estimator requires y to be passed, but the target y is None")
         y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y")
         check_consistent_length(X, y)
+        check_size("X", X)
+        check_size("y", y, holes=True)
         weights = checked_weights(sample_weight, len(X))
         data = Observations(X, y[:, None] if y.ndim == 1 else y, weights, self.fit_intercept)
         unknown = ~data.used.any(axis=0)
@@ -154,8 +163,10 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
     def predict(self, X: Any) -> Any:
         """Return the responses of the samples X."""
         check_is_fitted(self)
-        numbers = validate_data(self, *without_tensors(X), reset=False, dtype=np.float64)
-        return like_given(X, np.asarray(numbers @ self.coef_.T + self.intercept_))
+        numbers = validate_data(self, *without_tensors(plain("X", X)), reset=False, dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            answers = np.asarray(numbers @ self.coef_.T + self.intercept_)
+        return like_given(X, finite_answers(answers))
 
     def _run(self, problem: Problem, x0: Any) -> Result:
         """Minimise, from the factors of the last fit if that is asked for."""
