@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-matrix mutants lint bench docs clean
+.PHONY: demo test test-matrix fuzz mutants lint bench docs clean
 
 .venv/base: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -33,6 +33,11 @@ test: .venv/test       ## unit, property and documentation tests
 # RUNS="--quick", or names of runs, or both
 test-matrix: .venv/test  ## the tests under other processors, terminals, users, orders and seeds
 	$(BIN)/python tests/matrix.py $(RUNS)
+
+# FUZZERS="npz mtx" runs some of them only
+COUNT ?= 20000
+fuzz: .venv/test       ## COUNT mutated files of every format must be read, or refused by a documented error
+	PYTHONPATH=tests $(BIN)/python -m fuzz --count $(COUNT) --seed $(SEED) $(FUZZERS)
 
 MODULE ?= solvers
 N ?= 20
