@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from pyarrow import csv as pa_csv
 from pyarrow import parquet, types
 
+from rankfold.data import DataFileError
 from rankfold.data.io.files import format_of
-from rankfold.data.io.parquet import write_parquet
-from rankfold.data.io.streams import name_of, reading, seekable, writing
+from rankfold.data.io.parquet import decoded, open_parquet, write_parquet
+from rankfold.data.io.streams import name_of, reading, writing
 from rankfold.data.io.text import write_text
 
 Floats = NDArray[np.float64]
@@ -29,19 +30,30 @@ def read_table(file: str, delimiter: str | None, missing: Sequence[str] | None) 
     with reading(file) as stream:
         try:
             if kind == "parquet":
-                table = parquet.read_table(seekable(stream))
+                table = _all_of(open_parquet(stream, name_of(file)), name_of(file))
             else:
                 nothing = list(missing or MISSING)
                 convert = pa_csv.ConvertOptions(null_values=nothing, strings_can_be_null=False)
                 parse = pa_csv.ParseOptions(delimiter="\t" if kind == "tsv" else delimiter or ",")
                 table = pa_csv.read_csv(stream, parse_options=parse, convert_options=convert)
-        except pa.ArrowInvalid as error:
-            raise ValueError(
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise DataFileError(
                 f"{name_of(file)}: {error}; a header and lines of equal length are needed"
             ) from None
+        names = table.column_names
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataFileError(f"{name_of(file)}: two columns are called {twice!r}; rename one")
     if not table.num_rows:
-        raise ValueError(f"{name_of(file)}: there is nothing below the header")
+        raise DataFileError(f"{name_of(file)}: there is nothing below the header")
     return table
+
+
+def _all_of(opened: Any, file: str) -> Any:
+    """Return all of an open Parquet file as a table."""
+    table = opened.read()
+    table.validate(full=True)
+    return pa.table([decoded(column, file) for column in table.columns], names=table.column_names)
 
 
 def write_table(file: str, table: Any) -> None:
@@ -131,16 +143,16 @@ def with_columns(table: Any, names: Sequence[str], values: Floats) -> Any:
 def numbers(table: Any, names: Sequence[str], file: str) -> Floats:
     """Return columns as one array, NaN where empty, or say which line holds something else."""
     if not names:
-        raise ValueError(f"{name_of(file)}: there is no column of numbers")
+        raise DataFileError(f"{name_of(file)}: there is no column of numbers")
     columns = []
     for name in names:
         if name not in table.column_names:
             there = ", ".join(map(repr, table.column_names))
-            raise ValueError(f"{name_of(file)}: there is no column {name!r}; there are: {there}")
+            raise DataFileError(f"{name_of(file)}: there is no column {name!r}; there are: {there}")
         column = table[name]
         if not _is_numeric(column):
-            raise ValueError(_not_numeric(column, name, name_of(file)))
-        columns.append(column.cast("float64").to_numpy().astype(np.float64))
+            raise DataFileError(_not_numeric(column, name, name_of(file)))
+        columns.append(column.cast("float64", safe=False).to_numpy().astype(np.float64))
     return np.column_stack(columns)
 
 

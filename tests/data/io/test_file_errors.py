@@ -42,7 +42,11 @@ def put(path, text):
         (HEAD + "1,2,3\n1,2\n", {}, r", line 3: 2 columns where the first line has 3: '1,2'; quote fields"),
         ("1::2::3\n1::2::x\n", {}, r", line 2: column '2' is not a number: 'x'"),
         (HEAD + "1,2,3\na,2,3\n", {"indices": True}, r", line 3: column 'user' is not an integer: 'a'"),
-        (HEAD + "1,2,3\n1,-2,3\n", {"indices": True}, r", line 3: column 'item' is below 0: '-2'"),
+        (
+            HEAD + "1,2,3\n1,-2,3\n",
+            {"indices": True},
+            r", line 3: column 'item' is not between 0 and 4294967295: '-2'",
+        ),
         (
             HEAD + "1,2,3\n1,9,3\n",
             {"indices": True, "shape": (5, 5)},
@@ -191,7 +195,7 @@ def test_matrix_market_errors(text, message):
         ({"rows": np.array([0, 5])}, "rows of entry 2 is 5, not between 0 and 1"),
         ({"cols": np.array([-1, 0])}, "cols of entry 1 is -1, not between 0 and 1"),
         ({"values": np.array([1.0])}, "equally long"),
-        ({"row_labels": np.array(["a", None], dtype=object)}, "allow_pickle"),
+        ({"row_labels": np.array(["a", None], dtype=object)}, "Python objects, which are never unpickled"),
         ({"shape": None}, "no array named 'shape'"),
     ],
 )

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rankfold.data.errors import DataFileError
+from rankfold.data.io.limits import LONGEST_SIDE, check_expansion
 from rankfold.data.labels import CANONICAL_INTEGER, Labels
 
 Columns = Sequence[str | int]  # of row, column and, but for pairs, value: names or positions
@@ -22,6 +24,7 @@ ROLES = ("row", "column", "value")
 NUMBERS = {2: "two", 3: "three"}
 MERGE = 1 << 18  # labels kept apart per batch before they are merged
 BATCH = 1 << 18  # rows decoded, or written, at a time
+HOLDS_NUL = "holds a NUL character"  # NumPy drops it from the end of a string: two labels would become one
 
 
 class BadEntryError(ValueError):
@@ -121,14 +124,13 @@ class IndexColumn:
 
     def holds(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell which positions, counted from 0, the side has, as far as its length is known."""
-        return (positions >= 0) & (positions < (np.inf if self.size is None else self.size))
+        return (positions >= 0) & (positions < (LONGEST_SIDE if self.size is None else self.size))
 
     @property
     def out_of_range(self) -> str:
         """The problem of an index that is no position, as the file counts."""
-        if self.size is None:
-            return f"is below {self.base}"
-        return f"is not between {self.base} and {self.size - 1 + self.base}"
+        last = (LONGEST_SIDE if self.size is None else self.size) - 1 + self.base
+        return f"is not between {self.base} and {last}"
 
     def finish(self) -> tuple[NDArray[np.integer], int, None]:
         """Return the positions counted from 0, the length of the side, and no labels."""
@@ -137,9 +139,13 @@ class IndexColumn:
 
 
 class LabelColumn:
-    """Labels, numbered in sorted order, so that the result does not depend on the order of the lines."""
+    """Labels, numbered in sorted order, so that the result does not depend on the order of the lines.
 
-    def __init__(self, text: bool) -> None:
+    `file` is what errors call the file that they come from.
+    """
+
+    def __init__(self, text: bool, file: str = "the labels") -> None:
+        self.file = file
         self.text = text  # from a text file: trim blanks, and take integers where all labels are integers
         self.integers: GrowingIntegers | None = (
             GrowingIntegers()
@@ -164,10 +170,20 @@ class LabelColumn:
             batch = pa.DictionaryArray.from_arrays(batch.indices, trimmed)
         before = self.codes.count + sum(map(len, self.pending))
         _refuse_nulls(before, batch)
-        if not pa.types.is_integer(batch.dictionary.type) and pc.index(batch.dictionary, "").as_py() >= 0:
-            labels = batch.dictionary.to_numpy(zero_copy_only=False)
-            _refuse(before, labels[batch.indices.to_numpy()] == "", "is empty")
+        batch = _used(batch)
+        if not pa.types.is_integer(batch.dictionary.type):
+            self._check_strings(before, batch)
         self._add_dictionary(batch)
+
+    def _check_strings(self, before: int, batch: Any) -> None:
+        problems = {
+            "is empty": pc.equal(batch.dictionary, ""),
+            HOLDS_NUL: pc.match_substring(batch.dictionary, "\0"),
+        }
+        for problem, bad in problems.items():
+            if pc.any(bad).as_py():
+                of_labels = bad.to_numpy(zero_copy_only=False).astype(bool)
+                _refuse(before, of_labels[batch.indices.to_numpy()], problem)
 
     def _become_dictionary(self) -> None:
         if self.integers is not None:
@@ -211,7 +227,8 @@ class LabelColumn:
         for part in _parts(codes):
             found[part] = True
         # trimmed labels may occur twice
-        labels, numbers = np.unique(_label_array(self.labels, self.strings)[found], return_inverse=True)
+        known = _label_array(self.labels.filter(pa.array(found)), self.strings, self.file)
+        labels, numbers = np.unique(known, return_inverse=True)
         number = np.zeros(len(found), dtype=np.int32)
         number[found] = numbers
         for part in _parts(codes):
@@ -234,23 +251,47 @@ def place_columns(columns: Columns, names: Sequence[str], named: bool, file: str
     for column in columns:
         place = column
         if isinstance(place, str):
+            if named and names.count(place) > 1:
+                raise DataFileError(
+                    f"{file}: two columns are called {place!r}; rename one, or give positions"
+                )
             place = names.index(place) if named and place in names else -1
         if not 0 <= place < len(names):
             there = ", ".join(map(repr, names)) if named else f"{len(names)} columns and no header"
-            raise ValueError(f"{file}: there is no column {column!r}; there are: {there}")
+            raise DataFileError(f"{file}: there is no column {column!r}; there are: {there}")
         places.append(place)
     if len(set(places)) < len(columns):
-        raise ValueError(f"columns must name {NUMBERS[len(columns)]} different columns, got {columns!r}")
+        raise DataFileError(
+            f"{file}: columns must name {NUMBERS[len(columns)]} different columns, got {columns!r}"
+        )
     return tuple(places)
 
 
-def _label_array(labels: Any, from_text: bool) -> Labels:
+def _used(batch: Any) -> Any:
+    """Return a batch with no more labels than entries: those of a whole file may come with each batch."""
+    if len(batch.dictionary) <= len(batch):
+        return batch
+    used, numbers = np.unique(batch.indices.to_numpy(), return_inverse=True)
+    indices = pa.array(numbers.astype(np.int32))
+    return pa.DictionaryArray.from_arrays(indices, batch.dictionary.take(pa.array(used)))
+
+
+def _label_array(labels: Any, from_text: bool, file: str) -> Labels:
     """Return the labels as a NumPy array of int64 or of str."""
     if from_text and pc.all(pc.match_substring_regex(labels, CANONICAL_INTEGER)).as_py():
         with contextlib.suppress(pa.ArrowInvalid):  # beyond 64 bits: they stay strings
             labels = labels.cast("int64")
     if pa.types.is_integer(labels.type):
         return np.asarray(labels.cast("int64").to_numpy())
+    lengths = pc.utf8_length(labels)
+    longest = pc.max(lengths).as_py()
+    check_expansion(
+        4 * longest * len(labels),
+        pc.sum(lengths).as_py(),
+        file,
+        f"a table of {len(labels):,} labels, the longest with {longest:,} characters,",
+        "shorten that label",
+    )
     return labels.to_numpy(zero_copy_only=False).astype(np.str_)  # type: ignore[no-any-return]
 
 

@@ -17,7 +17,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv as pa_csv
 
+from rankfold.data.errors import DataFileError
 from rankfold.data.io.columns import (
+    HOLDS_NUL,
     NUMBERS,
     ROLES,
     Columns,
@@ -27,6 +29,7 @@ from rankfold.data.io.columns import (
     ValueColumn,
     place_columns,
 )
+from rankfold.data.io.limits import LONGEST_LINE, LONGEST_SIDE, MOST_COLUMNS
 from rankfold.data.io.streams import name_of, reading
 
 BLOCK = 1 << 23  # bytes of text held at a time
@@ -35,6 +38,7 @@ STAND_IN = "\x1f"  # ASCII's unit separator, for delimiters longer than pyarrow'
 BLANKS = re.compile(rb"[ \t]+")
 BLANKS_AT_EDGES = re.compile(rb"^ | (?=\r?$)", re.MULTILINE)
 UNEVEN_BLANKS = (b"\t", b"  ", b"\n ", b" \n", b" \r")
+LONE_RETURN = re.compile(rb"\r(?!\n)")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -79,9 +83,14 @@ def sniff(
     needed = len(columns)
     delimiter = delimiter or next((d for d in DELIMITERS if text.count(d) >= needed - 1), ",")
     bare = Layout(delimiter)
-    fields = next(csv.reader([bare.prepare(text.encode()).decode()], delimiter=bare.separator))
+    prepared = bare.prepare(text.encode()).decode()
+    fields = next((fields for _, fields in records([prepared], bare, file, line_number)), [])
+    if len(fields) > MOST_COLUMNS:
+        raise DataFileError(
+            f"{file}: the first line has {len(fields):,} columns; {MOST_COLUMNS:,} can be read"
+        )
     if len(fields) < needed:
-        raise ValueError(
+        raise DataFileError(
             f"{file}: {NUMBERS[needed]} columns ({', '.join(ROLES[:needed])}) are needed, the first line "
             f"has {len(fields)} separated by {delimiter!r}: {text[:80]!r}; "
             "if another delimiter separates them, name it"
@@ -101,22 +110,63 @@ def read_lines(
     stream: BinaryIO, file: str, gather: Gather, layout: Layout, first: bytes, line_number: int
 ) -> None:
     """Read the line `first`, which has the given number, and all that follow it."""
-    for block in blocks(stream, first):
+    for number, block in blocks(stream, file, first, line_number):
         prepared = layout.prepare(block)
         try:
             _add(prepared, layout, gather)
-        except ValueError as error:  # pyarrow's ArrowInvalid is one, and so is BadEntryError
-            raise explain(prepared, line_number, layout, gather, file, error) from error
-        line_number += block.count(b"\n")
+        except (ValueError, pa.ArrowException) as error:  # ValueError: BadEntryError is one
+            raise explain(prepared, number, layout, gather, file, error) from error
 
 
 def _first_line(stream: BinaryIO, file: str) -> tuple[bytes, int]:
     """Return the first line that is not blank, and its number."""
-    for number, line in enumerate(iter(stream.readline, b""), start=1):
+    for number, line in lines_from(stream, file, 1):
         line = line.removeprefix(BYTE_ORDER_MARK)
         if line.strip():
             return line, number
-    raise ValueError(f"{file}: the file is empty; lines of row, column and value are needed")
+    raise DataFileError(f"{file}: the file is empty; lines of row, column and value are needed")
+
+
+def lines_from(stream: BinaryIO, file: str, number: int) -> Iterator[tuple[int, bytes]]:
+    """Yield line by line, the first of which has this number; one too long for memory is refused."""
+    while line := stream.readline(LONGEST_LINE + 1):
+        _check_line(line, file, number)
+        yield number, line
+        number += 1
+
+
+def _check_line(line: bytes, file: str, number: int) -> None:
+    if len(line) > LONGEST_LINE:
+        raise DataFileError(
+            f"{file}, line {number}: the line is longer than {LONGEST_LINE:,} bytes; is this a text file, "
+            "with line feeds between its lines?"
+        )
+    _check_returns(line, file, number)
+
+
+def _check_returns(block: bytes, file: str, number: int) -> None:
+    """Refuse carriage returns without a line feed: programs do not agree on whether they end a line."""
+    lone = block.count(b"\r") != block.count(b"\r\n") and LONE_RETURN.search(block)
+    if lone:
+        number += block.count(b"\n", 0, lone.start())
+        raise DataFileError(
+            f"{file}, line {number}: a carriage return (CR) without a line feed (LF); end lines by LF or "
+            "CR LF, and leave CR out of labels"
+        )
+
+
+def records(lines: Iterable[str], layout: Layout, file: str, number: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield the fields of each record and on which line it ends; the first line has this number."""
+    reader = csv.reader(lines, delimiter=layout.separator)
+    while True:
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            where = f"{file}, line {number + max(reader.line_num, 1) - 1}"
+            raise DataFileError(f"{where}: the line cannot be split ({error}); is a quote missing?") from None
+        if fields is None:
+            return
+        yield number + reader.line_num - 1, fields
 
 
 def lines_of_entries(
@@ -128,21 +178,27 @@ def lines_of_entries(
 ) -> list[int]:
     """Return on which lines of a text file its entries, counted from 0, end; blank lines are no entries."""
     with reading(file) as stream:
-        layout, first, number = sniff(stream, name_of(file), columns, delimiter, header)
-        lines = itertools.chain([first] if first else [], stream)
+        name = name_of(file)
+        layout, first, number = sniff(stream, name, columns, delimiter, header)
+        rest = lines_from(stream, name, number + bool(first))
+        lines = itertools.chain([first] if first else [], (line for _, line in rest))
         texts = (layout.prepare(line).decode(errors="replace") for line in lines)
-        reader = csv.reader(texts, delimiter=layout.separator)
-        ends = (number + reader.line_num - 1 for fields in reader if fields)
+        ends = (end for end, fields in records(texts, layout, name, number) if fields)
         wanted = {k: end for k, end in enumerate(itertools.islice(ends, max(entries) + 1)) if k in entries}
     return [wanted[k] for k in entries]
 
 
-def blocks(stream: BinaryIO, first: bytes) -> Iterator[bytes]:
-    """Yield the text in blocks of whole lines."""
+def blocks(stream: BinaryIO, file: str, first: bytes, number: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the text in blocks of whole lines, with the number of their first line."""
     block = first + stream.read(BLOCK)
     while block:
-        block += stream.readline()
-        yield block
+        end = stream.readline(LONGEST_LINE + 1)
+        if len(end) > LONGEST_LINE:
+            _check_line(end, file, number + block.count(b"\n"))
+        block += end
+        _check_returns(block, file, number)
+        yield number, block
+        number += block.count(b"\n")
         block = stream.read(BLOCK)
 
 
@@ -198,25 +254,25 @@ def parse(block: bytes, layout: Layout, types: Sequence[Any]) -> Any:
 
 
 def explain(
-    block: bytes, line_number: int, layout: Layout, gather: Sequence[Any], file: str, error: ValueError
-) -> ValueError:
+    block: bytes, line_number: int, layout: Layout, gather: Sequence[Any], file: str, error: Exception
+) -> DataFileError:
     """Find the line of the block that could not be read, and say what is wrong with it."""
-    lines = csv.reader(block.decode(errors="surrogateescape").split("\n"), delimiter=layout.separator)
-    for fields in lines:
-        where = f"{file}, line {line_number + lines.line_num - 1}"
+    lines = block.decode(errors="surrogateescape").split("\n")
+    for line, fields in records(lines, layout, file, line_number):
+        where = f"{file}, line {line}"
         if fields and len(fields) != len(layout.names):
-            return ValueError(
+            return DataFileError(
                 f"{where}: {len(fields)} columns where the first line has {len(layout.names)}: "
                 f"{layout.delimiter.join(fields)[:80]!r}; quote fields that hold a delimiter"
             )
         for place, column, role in zip(layout.places, gather, ROLES, strict=False):
             problem = _problem(fields[place], column) if fields else None
             if problem:
-                return ValueError(
-                    f"{where}: column {layout.names[place]!r} {problem}: {fields[place]!r}; "
+                return DataFileError(
+                    f"{where}: column {layout.names[place][:80]!r} {problem}: {fields[place][:80]!r}; "
                     f"correct the line, or choose another column for the {role}"
                 )
-    return ValueError(f"{file}, from line {line_number}: {error}")
+    return DataFileError(f"{file}, from line {line_number}: {error}")
 
 
 def _problem(field: str, column: ValueColumn | IndexColumn | LabelColumn) -> str | None:
@@ -224,15 +280,18 @@ def _problem(field: str, column: ValueColumn | IndexColumn | LabelColumn) -> str
     if not field.strip():
         return "is empty"
     if isinstance(column, LabelColumn):
+        if "\0" in field:
+            return HOLDS_NUL
         undecoded = any("\udc80" <= character <= "\udcff" for character in field)
         return "is not UTF-8 text" if undecoded else None
     if isinstance(column, ValueColumn):
         if not reads_as(float, field):
             return "is not a number"
         return None if math.isfinite(float(field)) else "is not finite"
-    if not field.strip().lstrip("-").isdigit():
+    if not re.fullmatch(r"\s*-?[0-9]+\s*", field):
         return "is not an integer"
-    return None if column.holds(np.array(int(field) - column.base)) else column.out_of_range
+    far = len(field.strip()) > len(str(LONGEST_SIDE)) + 1
+    return None if not far and column.holds(np.array(int(field) - column.base)) else column.out_of_range
 
 
 def reads_as(kind: type[float], field: str) -> bool:
