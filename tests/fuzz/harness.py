@@ -23,7 +23,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +102,7 @@ def run_cases(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"case{suffix}"
         while len(outcome.failures) < ENOUGH:
-            batch = [case for case, _ in zip(waiting, range(BATCH), strict=False)]
+            batch = list(islice(waiting, BATCH))
             if not batch:
                 break
             while batch and len(outcome.failures) < ENOUGH:

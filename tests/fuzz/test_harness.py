@@ -57,6 +57,11 @@ def test_what_is_wrong_is_said_and_the_next_cases_are_still_read(verdict):
     assert all(verdict in text for text in said)
 
 
+def test_no_case_is_lost_between_children(monkeypatch):
+    monkeypatch.setattr(harness, "BATCH", 3)
+    assert verdicts(lambda path: None, *[b""] * 10)[0] == {"read": 10}
+
+
 def test_a_documented_error_that_names_the_file_is_right():
     def read(path):
         raise ValueError(f"{path}: bad")
