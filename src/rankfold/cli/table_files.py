@@ -16,8 +16,10 @@ from pyarrow import parquet, types
 
 from rankfold.data import DataFileError
 from rankfold.data.io.files import format_of
+from rankfold.data.io.limits import MOST_TABLE_COLUMNS
+from rankfold.data.io.lines import first_line
 from rankfold.data.io.parquet import decoded, open_parquet, write_parquet
-from rankfold.data.io.streams import name_of, reading, writing
+from rankfold.data.io.streams import name_of, reading, seekable, writing
 from rankfold.data.io.text import write_text
 
 Floats = NDArray[np.float64]
@@ -35,6 +37,7 @@ def read_table(file: str, delimiter: str | None, missing: Sequence[str] | None) 
                 nothing = list(missing or MISSING)
                 convert = pa_csv.ConvertOptions(null_values=nothing, strings_can_be_null=False)
                 parse = pa_csv.ParseOptions(delimiter="\t" if kind == "tsv" else delimiter or ",")
+                stream = _of_some_columns(stream, parse.delimiter, name_of(file))
                 table = pa_csv.read_csv(stream, parse_options=parse, convert_options=convert)
         except (pa.ArrowException, UnicodeDecodeError) as error:
             raise DataFileError(
@@ -47,6 +50,19 @@ def read_table(file: str, delimiter: str | None, missing: Sequence[str] | None) 
     if not table.num_rows:
         raise DataFileError(f"{name_of(file)}: there is nothing below the header")
     return table
+
+
+def _of_some_columns(stream: BinaryIO, delimiter: str, file: str) -> BinaryIO:
+    """Return a stream of the same content, unless its first line has columns without end."""
+    stream = seekable(stream)
+    start = stream.tell()
+    count = first_line(stream, file)[0].count(delimiter.encode()) + 1
+    if count > MOST_TABLE_COLUMNS:
+        raise DataFileError(
+            f"{file}: the first line has {count:,} columns; {MOST_TABLE_COLUMNS:,} can be read"
+        )
+    stream.seek(start)
+    return stream
 
 
 def _all_of(opened: Any, file: str) -> Any:

@@ -9,6 +9,7 @@ import pytest
 
 from rankfold.data import read_triples
 from rankfold.data.io import columns
+from rankfold.data.io.chosen import place_columns
 from rankfold.data.io.columns import (
     BadEntryError,
     GrowingArray,
@@ -16,7 +17,6 @@ from rankfold.data.io.columns import (
     IndexColumn,
     LabelColumn,
     ValueColumn,
-    place_columns,
 )
 
 LARGEST = np.iinfo(np.int32).max

@@ -7,7 +7,7 @@ labels, positions, or values. Memory stays near the size of the result however l
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rankfold.data.errors import DataFileError
 from rankfold.data.io.limits import LONGEST_SIDE, check_expansion
 from rankfold.data.labels import CANONICAL_INTEGER, Labels
 
-Columns = Sequence[str | int]  # of row, column and, but for pairs, value: names or positions
-ROLES = ("row", "column", "value")
-NUMBERS = {2: "two", 3: "three"}
 MERGE = 1 << 18  # labels kept apart per batch before they are merged
 BATCH = 1 << 18  # rows decoded, or written, at a time
 HOLDS_NUL = "holds a NUL character"  # NumPy drops it from the end of a string: two labels would become one
@@ -243,28 +239,6 @@ def _parts(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
 
 # the columns of row, column and value, into which a file is read batch by batch
 Gather = tuple[LabelColumn | IndexColumn, LabelColumn | IndexColumn, ValueColumn]
-
-
-def place_columns(columns: Columns, names: Sequence[str], named: bool, file: str) -> tuple[int, ...]:
-    """Return the positions of the columns, given by name or by position."""
-    places = []
-    for column in columns:
-        place = column
-        if isinstance(place, str):
-            if named and names.count(place) > 1:
-                raise DataFileError(
-                    f"{file}: two columns are called {place!r}; rename one, or give positions"
-                )
-            place = names.index(place) if named and place in names else -1
-        if not 0 <= place < len(names):
-            there = ", ".join(map(repr, names)) if named else f"{len(names)} columns and no header"
-            raise DataFileError(f"{file}: there is no column {column!r}; there are: {there}")
-        places.append(place)
-    if len(set(places)) < len(columns):
-        raise DataFileError(
-            f"{file}: columns must name {NUMBERS[len(columns)]} different columns, got {columns!r}"
-        )
-    return tuple(places)
 
 
 def _used(batch: Any) -> Any:

@@ -10,7 +10,8 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from rankfold.data.errors import DataFileError
-from rankfold.data.io.columns import BATCH, Columns, Gather, IndexColumn, LabelColumn, ValueColumn
+from rankfold.data.io.chosen import Columns
+from rankfold.data.io.columns import BATCH, Gather, IndexColumn, LabelColumn, ValueColumn
 from rankfold.data.io.matrices import read_market, read_npz, write_market, write_npz
 from rankfold.data.io.parquet import read_parquet, write_parquet
 from rankfold.data.io.streams import name_of, reading, writing
@@ -209,4 +210,5 @@ def format_of(file: Any, format: str | None) -> str:
 
 def _is_stream(path: Path) -> bool:
     """Tell whether a path names a pipe or a device, such as /dev/stdin, whose name says nothing."""
-    return Path("/dev") in path.parents or (path.exists() and not path.is_file() and not path.is_dir())
+    named_by_system = path.parent in (Path("/dev"), Path("/dev/fd"))
+    return named_by_system or (path.exists() and not path.is_file() and not path.is_dir())

@@ -6,6 +6,7 @@ from rankfold.data.errors import DataFileError
 
 LONGEST_LINE = 1 << 20  # bytes of a line of text; longer ones may be read, but need not be
 MOST_COLUMNS = 10_000  # of a text file of triples or pairs
+MOST_TABLE_COLUMNS = 50_000  # of a text file that is a table: pyarrow takes about 5 kB for each
 LONGEST_SIDE = 1 << 32  # rows or columns of a matrix: one factor of rank 1 is 34 GB already
 # What is packed may hold a small multiple of its size: text shrinks to a tenth or a thirtieth, tables of
 # ratings in Parquet to a fifth. Files of a few kilobytes may hold a table that compresses well.

@@ -19,8 +19,9 @@ from rankfold.data.io.archives import (
 )
 from rankfold.data.io.columns import BATCH, IndexColumn, ValueColumn
 from rankfold.data.io.limits import check_side
+from rankfold.data.io.lines import lines_from
 from rankfold.data.io.sparse import SPARSE, triples_of_sparse
-from rankfold.data.io.text import Layout, lines_from, read_lines, write_lines
+from rankfold.data.io.text import Layout, read_lines, write_lines
 from rankfold.data.triples import Triples, index_dtype
 
 KEYS = ("rows", "cols", "values", "shape")

@@ -14,11 +14,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rankfold.data.errors import DataFileError
-from rankfold.data.io.columns import Columns, LabelColumn
+from rankfold.data.io import text
+from rankfold.data.io.chosen import Columns
+from rankfold.data.io.columns import LabelColumn
 from rankfold.data.io.files import format_of
+from rankfold.data.io.lines import blocks, records
 from rankfold.data.io.parquet import batches_of, decoded, open_columns
 from rankfold.data.io.streams import name_of, reading
-from rankfold.data.io.text import Layout, blocks, explain, may_hide_text, parse, reads_as, records, sniff
+from rankfold.data.io.text import Layout, explain, may_hide_text, parse, reads_as, sniff
 from rankfold.data.labels import LabelIndex
 
 
@@ -62,6 +65,13 @@ def read_pairs(
         Whether the first line of a text file names the columns. By default it does if columns are chosen by
         name, or if the matrix knows neither of its two labels.
 
+    Raises
+    ------
+    DataFileError
+        What the file holds cannot be read as pairs; as in `read_triples`, sizes are limited.
+    OSError
+        The file cannot be opened or read.
+
     Examples
     --------
     >>> import io, numpy as np
@@ -94,7 +104,7 @@ def _from_text(
         stream, file, columns, delimiter, header, lambda fields: _names(fields, sides)
     )
     found = False
-    for number, block in blocks(stream, file, first, line_number):
+    for number, block in blocks(stream, text.BLOCK, file, first, line_number):
         prepared = layout.prepare(block)
         if not prepared.isspace():
             yield _text_batch(prepared, layout, sides, file, number)
@@ -140,7 +150,7 @@ def _names_in(block: bytes, layout: Layout, sides: Sides) -> list[Any]:
 def _line_of(block: bytes, layout: Layout, pair: int, file: str, line_number: int) -> int:
     """Return on which line of the file a pair ends: lines may be blank, and labels span several."""
     lines = block.decode(errors="replace").split("\n")
-    ends = (end for end, fields in records(lines, layout, file, line_number) if fields)
+    ends = (end for end, fields in records(lines, layout.separator, file, line_number) if fields)
     return next(end for k, end in enumerate(ends) if k == pair)
 
 

@@ -10,16 +10,8 @@ import pyarrow.compute as pc
 from pyarrow import parquet, types
 
 from rankfold.data.errors import DataFileError
-from rankfold.data.io.columns import (
-    BATCH,
-    ROLES,
-    BadEntryError,
-    Columns,
-    Gather,
-    IndexColumn,
-    LabelColumn,
-    place_columns,
-)
+from rankfold.data.io.chosen import ROLES, Columns, place_columns
+from rankfold.data.io.columns import BATCH, BadEntryError, Gather, IndexColumn, LabelColumn
 from rankfold.data.io.limits import check_expansion
 from rankfold.data.io.streams import length_of, seekable
 

@@ -9,7 +9,7 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -18,28 +18,18 @@ import pyarrow as pa
 from pyarrow import csv as pa_csv
 
 from rankfold.data.errors import DataFileError
-from rankfold.data.io.columns import (
-    HOLDS_NUL,
-    NUMBERS,
-    ROLES,
-    Columns,
-    Gather,
-    IndexColumn,
-    LabelColumn,
-    ValueColumn,
-    place_columns,
-)
-from rankfold.data.io.limits import LONGEST_LINE, LONGEST_SIDE, MOST_COLUMNS
+from rankfold.data.io.chosen import NUMBERS, ROLES, Columns, place_columns
+from rankfold.data.io.columns import HOLDS_NUL, Gather, IndexColumn, LabelColumn, ValueColumn
+from rankfold.data.io.limits import LONGEST_SIDE, MOST_COLUMNS
+from rankfold.data.io.lines import blocks, first_line, lines_from, records
 from rankfold.data.io.streams import name_of, reading
 
-BLOCK = 1 << 23  # bytes of text held at a time
+BLOCK = 1 << 22  # bytes of text held at a time
 DELIMITERS = ("\t", "::", ",", ";", "|", " ")
 STAND_IN = "\x1f"  # ASCII's unit separator, for delimiters longer than pyarrow's parser takes
 BLANKS = re.compile(rb"[ \t]+")
 BLANKS_AT_EDGES = re.compile(rb"^ | (?=\r?$)", re.MULTILINE)
 UNEVEN_BLANKS = (b"\t", b"  ", b"\n ", b" \n", b" \r")
-LONE_RETURN = re.compile(rb"\r(?!\n)")
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -78,13 +68,13 @@ def sniff(
     has_header: HasHeader = lambda fields: not reads_as(float, fields[-1]),
 ) -> tuple[Layout, bytes, int]:
     """Return the layout, the first line if it holds entries, and the number of the first line that does."""
-    first, line_number = _first_line(stream, file)
+    first, line_number = first_line(stream, file)
     text = first.decode(errors="replace").rstrip("\r\n")
     needed = len(columns)
     delimiter = delimiter or next((d for d in DELIMITERS if text.count(d) >= needed - 1), ",")
     bare = Layout(delimiter)
     prepared = bare.prepare(text.encode()).decode()
-    fields = next((fields for _, fields in records([prepared], bare, file, line_number)), [])
+    fields = next((fields for _, fields in records([prepared], bare.separator, file, line_number)), [])
     if len(fields) > MOST_COLUMNS:
         raise DataFileError(
             f"{file}: the first line has {len(fields):,} columns; {MOST_COLUMNS:,} can be read"
@@ -110,63 +100,12 @@ def read_lines(
     stream: BinaryIO, file: str, gather: Gather, layout: Layout, first: bytes, line_number: int
 ) -> None:
     """Read the line `first`, which has the given number, and all that follow it."""
-    for number, block in blocks(stream, file, first, line_number):
+    for number, block in blocks(stream, BLOCK, file, first, line_number):
         prepared = layout.prepare(block)
         try:
             _add(prepared, layout, gather)
         except (ValueError, pa.ArrowException) as error:  # ValueError: BadEntryError is one
             raise explain(prepared, number, layout, gather, file, error) from error
-
-
-def _first_line(stream: BinaryIO, file: str) -> tuple[bytes, int]:
-    """Return the first line that is not blank, and its number."""
-    for number, line in lines_from(stream, file, 1):
-        line = line.removeprefix(BYTE_ORDER_MARK)
-        if line.strip():
-            return line, number
-    raise DataFileError(f"{file}: the file is empty; lines of row, column and value are needed")
-
-
-def lines_from(stream: BinaryIO, file: str, number: int) -> Iterator[tuple[int, bytes]]:
-    """Yield line by line, the first of which has this number; one too long for memory is refused."""
-    while line := stream.readline(LONGEST_LINE + 1):
-        _check_line(line, file, number)
-        yield number, line
-        number += 1
-
-
-def _check_line(line: bytes, file: str, number: int) -> None:
-    if len(line) > LONGEST_LINE:
-        raise DataFileError(
-            f"{file}, line {number}: the line is longer than {LONGEST_LINE:,} bytes; is this a text file, "
-            "with line feeds between its lines?"
-        )
-    _check_returns(line, file, number)
-
-
-def _check_returns(block: bytes, file: str, number: int) -> None:
-    """Refuse carriage returns without a line feed: programs do not agree on whether they end a line."""
-    lone = block.count(b"\r") != block.count(b"\r\n") and LONE_RETURN.search(block)
-    if lone:
-        number += block.count(b"\n", 0, lone.start())
-        raise DataFileError(
-            f"{file}, line {number}: a carriage return (CR) without a line feed (LF); end lines by LF or "
-            "CR LF, and leave CR out of labels"
-        )
-
-
-def records(lines: Iterable[str], layout: Layout, file: str, number: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield the fields of each record and on which line it ends; the first line has this number."""
-    reader = csv.reader(lines, delimiter=layout.separator)
-    while True:
-        try:
-            fields = next(reader, None)
-        except csv.Error as error:
-            where = f"{file}, line {number + max(reader.line_num, 1) - 1}"
-            raise DataFileError(f"{where}: the line cannot be split ({error}); is a quote missing?") from None
-        if fields is None:
-            return
-        yield number + reader.line_num - 1, fields
 
 
 def lines_of_entries(
@@ -183,23 +122,9 @@ def lines_of_entries(
         rest = lines_from(stream, name, number + bool(first))
         lines = itertools.chain([first] if first else [], (line for _, line in rest))
         texts = (layout.prepare(line).decode(errors="replace") for line in lines)
-        ends = (end for end, fields in records(texts, layout, name, number) if fields)
+        ends = (end for end, fields in records(texts, layout.separator, name, number) if fields)
         wanted = {k: end for k, end in enumerate(itertools.islice(ends, max(entries) + 1)) if k in entries}
     return [wanted[k] for k in entries]
-
-
-def blocks(stream: BinaryIO, file: str, first: bytes, number: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the text in blocks of whole lines, with the number of their first line."""
-    block = first + stream.read(BLOCK)
-    while block:
-        end = stream.readline(LONGEST_LINE + 1)
-        if len(end) > LONGEST_LINE:
-            _check_line(end, file, number + block.count(b"\n"))
-        block += end
-        _check_returns(block, file, number)
-        yield number, block
-        number += block.count(b"\n")
-        block = stream.read(BLOCK)
 
 
 def _add(block: bytes, layout: Layout, gather: Gather) -> None:
@@ -258,7 +183,7 @@ def explain(
 ) -> DataFileError:
     """Find the line of the block that could not be read, and say what is wrong with it."""
     lines = block.decode(errors="surrogateescape").split("\n")
-    for line, fields in records(lines, layout, file, line_number):
+    for line, fields in records(lines, layout.separator, file, line_number):
         where = f"{file}, line {line}"
         if fields and len(fields) != len(layout.names):
             return DataFileError(
