@@ -112,12 +112,14 @@ def _header(file: Any, name: str) -> tuple[np.dtype[Any], Any, tuple[int, ...], 
     kind = descr.lstrip("<>|=")[0]
     if kind == "O":
         raise ValueError(f"{name!r} holds {KINDS[kind]}, which are never unpickled")
+    if kind not in "biufcUS":
+        raise ValueError(f"{name!r} holds {descr!r}, which is neither numbers nor text")
     try:
         dtype = np.dtype(descr)
     except TypeError:
         raise ValueError(f"{name!r} holds {descr!r}, which is no type of array") from None
-    if kind not in "biufcUS" or not dtype.itemsize:
-        raise ValueError(f"{name!r} holds {descr!r}, which is neither numbers nor text")
+    if not dtype.itemsize:
+        raise ValueError(f"{name!r} holds text of no length")
     sizes = tuple(int(size) for size in shape.replace(" ", "").split(",") if size)
     return dtype, "F" if order == "True" else "C", sizes, first + length
 

@@ -19,9 +19,10 @@ def triples_of_sparse(arrays: Arrays, file: str) -> Triples:
     kind = name.decode("latin-1") if isinstance(name, bytes) else name
     shape = shape_in(arrays, file)
     if kind in ("csr", "csc"):
-        major, minor = _compressed(arrays, shape[kind == "csc"])
+        data = values_in(arrays, "data")
+        major, minor = _compressed(arrays, shape[kind == "csc"], len(data))
         rows, cols = (major, minor) if kind == "csr" else (minor, major)
-        return checked_triples(rows, cols, values_in(arrays, "data")[: len(minor)], shape)
+        return checked_triples(rows, cols, data[: len(minor)], shape)
     if kind == "coo":
         return checked_triples(*_coordinates(arrays), values_in(arrays, "data"), shape)
     if kind == "bsr":
@@ -31,15 +32,15 @@ def triples_of_sparse(arrays: Arrays, file: str) -> Triples:
     raise ValueError(f"format is {kind!r}; csr, csc, coo, bsr and dia can be read")
 
 
-def _compressed(arrays: Arrays, size: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def _compressed(arrays: Arrays, size: int, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the two indices of each entry: of its row, say, which pointers tell, and of its column."""
     pointers, indices = positions_in(arrays, "indptr"), positions_in(arrays, "indices")
     if len(pointers) != size + 1 or pointers[0] != 0:
         raise ValueError(f"indptr holds {len(pointers)} pointers; {size + 1}, the first 0, are needed")
     if (pointers[1:] < pointers[:-1]).any() or pointers[-1] > len(indices):
         raise ValueError(f"indptr does not rise from 0 to at most {len(indices)}, the number of indices")
-    if len(indices) > len(arrays.get("data", ())):
-        raise ValueError(f"there are {len(indices)} indices, and fewer data")
+    if len(indices) > count:
+        raise ValueError(f"there are {len(indices)} indices, and {count} data")
     return np.repeat(np.arange(size), np.diff(pointers).astype(np.int64)), indices[: int(pointers[-1])]
 
 
@@ -58,7 +59,7 @@ def _blocks(arrays: Arrays, shape: tuple[int, int]) -> Triples:
     height, width = data.shape[1:]
     if not height or not width or shape[0] % height or shape[1] % width:
         raise ValueError(f"blocks of {height} × {width} do not tile a matrix of {shape[0]} × {shape[1]}")
-    major, minor = _compressed(arrays, shape[0] // height)
+    major, minor = _compressed(arrays, shape[0] // height, len(data))
     inside = np.indices((height, width))
     rows = (major[:, None, None] * height + inside[0]).ravel()
     cols = (_inside(minor, shape[1] // width)[:, None, None] * width + inside[1]).ravel()
