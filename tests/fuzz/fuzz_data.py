@@ -230,18 +230,22 @@ def changed_table(rng: random.Random, data: bytes) -> bytes:
         lambda: pa.array([None] * size, pa.string()), lambda: pa.array([float("nan")] * size),
         lambda: pa.array([2**64 - 1] * size, pa.uint64()), lambda: pa.array([""] * size),
         lambda: pa.array([b"\xff"] * size, pa.binary()), lambda: pa.array([[1]] * size, pa.list_(pa.int64())),
-        lambda: pa.array(["x" * rng.choice((10, 100_000))] * size), lambda: pa.array(["a\0"] * size),
+        lambda: _repeated("x" * rng.choice((10, 100_000)), size), lambda: pa.array(["a\0"] * size),
         lambda: pa.array([True] * size), lambda: pa.array([1] * size, pa.decimal128(5)),
         lambda: pa.array([1] * size, pa.timestamp("s")), lambda: pa.nulls(size), lambda: columns[at],
     ))()  # fmt: skip
     if rng.random() < 0.2:
         names[at] = rng.choice(names)
     table = pa.Table.from_arrays(columns, names=names)
-    if rng.random() < 0.1:
-        table = pa.concat_tables([table] * rng.choice((2, 1000)))
+    if rng.random() < 0.02:
+        table = pa.concat_tables([table] * rng.choice((2, 500)))
     buffer = io.BytesIO()
     parquet.write_table(table, buffer, compression=rng.choice(("none", "snappy", "zstd")))
     return buffer.getvalue()
+
+
+def _repeated(text: str, size: int) -> Any:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(size, np.int32)), pa.array([text]))
 
 
 FUZZERS = [
