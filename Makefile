@@ -38,6 +38,11 @@ bounds: .venv/test     ## the tests with every index of the kernels checked, min
 test-matrix: .venv/test  ## the tests under other processors, terminals, users, orders and seeds
 	$(BIN)/python tests/matrix.py $(RUNS)
 
+# FUZZERS="npz mtx" runs some of them only
+COUNT ?= 20000
+fuzz: .venv/test       ## COUNT mutated files of every format must be read, or refused by a documented error
+	PYTHONPATH=tests $(BIN)/python -m fuzz --count $(COUNT) --seed $(SEED) $(FUZZERS)
+
 MODULE ?= solvers
 N ?= 20
 SEED ?= 0

@@ -47,11 +47,25 @@ def test_a_fraction_is_a_fraction(fraction):
 
 
 def test_arrays_that_disagree_are_refused():
-    one = np.zeros(1)
+    one = np.zeros(1, int)
     with pytest.raises(ValueError, match="equally long, got 1, 2 and 1"):
-        Triples(one, np.zeros(2), one, (1, 1))
+        Triples(one, np.zeros(2, int), one, (1, 1))
     with pytest.raises(ValueError, match="col_labels holds 2 labels for a side of length 1"):
         Triples(one, one, one, (1, 1), col_labels=np.array(["a", "b"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "message"),
+    [
+        ("rows", np.zeros(2), "integers in one dimension, got float64 in 1 dimensions"),
+        ("cols", np.zeros((2, 1), int), "integers in one dimension, got int64 in 2 dimensions"),
+        ("values", np.zeros(2, complex), "real numbers in one dimension, got complex128"),
+    ],
+)
+def test_arrays_of_the_wrong_kind_are_refused(name, array, message):
+    good = {"rows": np.zeros(2, int), "cols": np.zeros(2, int), "values": np.ones(2), "shape": (1, 1)}
+    with pytest.raises(ValueError, match=f"{name} must be an array of {message}"):
+        Triples(**good | {name: array})
 
 
 def test_positions_take_64_bits_only_where_the_shape_needs_them():

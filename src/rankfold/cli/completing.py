@@ -244,7 +244,7 @@ def _refuse_repeated(triples: Triples, source: Source) -> None:
         return
     first, second = np.flatnonzero((triples.rows == i) & (triples.cols == j))[:2].tolist()
     where = f"entries {first + 1} and {second + 1}"
-    if source.file != "-" and format_of(source.file, None) in ("csv", "tsv"):
+    if Path(source.file).is_file() and format_of(source.file, None) in ("csv", "tsv"):  # a pipe is read once
         lines = lines_of_entries(
             source.file, (first, second), source.columns, source.delimiter, source.header
         )

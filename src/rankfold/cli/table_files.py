@@ -17,8 +17,11 @@ from pyarrow import parquet, types
 
 from rankfold.cli.console import json_text
 from rankfold.cli.labels import StandardOutput, without_formulas
+from rankfold.data import DataFileError
 from rankfold.data.io.files import format_of
-from rankfold.data.io.parquet import write_parquet
+from rankfold.data.io.limits import MOST_TABLE_COLUMNS
+from rankfold.data.io.lines import first_line
+from rankfold.data.io.parquet import decoded, open_parquet, write_parquet
 from rankfold.data.io.streams import name_of, reading, seekable, writing
 from rankfold.data.io.text import write_text
 from rankfold.data.numbering import of_fixed_width
@@ -33,19 +36,44 @@ def read_table(file: str, delimiter: str | None, missing: Sequence[str] | None) 
     with reading(file) as stream:
         try:
             if kind == "parquet":
-                table = parquet.read_table(seekable(stream))
+                table = _all_of(open_parquet(stream, name_of(file)), name_of(file))
             else:
                 nothing = list(missing or MISSING)
                 convert = pa_csv.ConvertOptions(null_values=nothing, strings_can_be_null=False)
                 parse = pa_csv.ParseOptions(delimiter="\t" if kind == "tsv" else delimiter or ",")
+                stream = _of_some_columns(stream, parse.delimiter, name_of(file))
                 table = pa_csv.read_csv(stream, parse_options=parse, convert_options=convert)
-        except pa.ArrowInvalid as error:
-            raise ValueError(
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise DataFileError(
                 f"{name_of(file)}: {error}; a header and lines of equal length are needed"
             ) from None
+        names = table.column_names
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataFileError(f"{name_of(file)}: two columns are called {twice!r}; rename one")
     if not table.num_rows:
-        raise ValueError(f"{name_of(file)}: there is nothing below the header")
+        raise DataFileError(f"{name_of(file)}: there is nothing below the header")
     return table
+
+
+def _of_some_columns(stream: BinaryIO, delimiter: str, file: str) -> BinaryIO:
+    """Return a stream of the same content, unless its first line has columns without end."""
+    stream = seekable(stream)
+    start = stream.tell()
+    count = first_line(stream, file)[0].count(delimiter.encode()) + 1
+    if count > MOST_TABLE_COLUMNS:
+        raise DataFileError(
+            f"{file}: the first line has {count:,} columns; {MOST_TABLE_COLUMNS:,} can be read"
+        )
+    stream.seek(start)
+    return stream
+
+
+def _all_of(opened: Any, file: str) -> Any:
+    """Return all of an open Parquet file as a table."""
+    table = opened.read()
+    table.validate(full=True)
+    return pa.table([decoded(column, file) for column in table.columns], names=table.column_names)
 
 
 @contextmanager
@@ -155,16 +183,16 @@ def with_columns(table: Any, names: Sequence[str], values: Floats) -> Any:
 def numbers(table: Any, names: Sequence[str], file: str) -> Floats:
     """Return columns as one array, NaN where empty, or say which line holds something else."""
     if not names:
-        raise ValueError(f"{name_of(file)}: there is no column of numbers")
+        raise DataFileError(f"{name_of(file)}: there is no column of numbers")
     columns = []
     for name in names:
         if name not in table.column_names:
             there = ", ".join(map(repr, table.column_names))
-            raise ValueError(f"{name_of(file)}: there is no column {name!r}; there are: {there}")
+            raise DataFileError(f"{name_of(file)}: there is no column {name!r}; there are: {there}")
         column = table[name]
         if not _is_numeric(column):
-            raise ValueError(_not_numeric(column, name, name_of(file)))
-        columns.append(column.cast("float64").to_numpy().astype(np.float64))
+            raise DataFileError(_not_numeric(column, name, name_of(file)))
+        columns.append(column.cast("float64", safe=False).to_numpy().astype(np.float64))
     return np.column_stack(columns)
 
 

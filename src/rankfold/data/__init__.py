@@ -6,6 +6,7 @@ What reads and writes files is imported when first used: it needs pyarrow, and t
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from rankfold.data.errors import DataFileError
 from rankfold.data.labels import LabelIndex
 from rankfold.data.synthetic import CompletionInstance, random_completion
 from rankfold.data.triples import Triples, held_out_mask, split
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompletionInstance",
+    "DataFileError",
     "LabelIndex",
     "Triples",
     "held_out_mask",

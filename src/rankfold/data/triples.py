@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rankfold.data.numbering import Labels
 
+KINDS = ("rows", "iu", "integers"), ("cols", "iu", "integers"), ("values", "biuf", "real numbers")
 AnyTriples = TypeVar("AnyTriples", bound="Triples")
 
 
@@ -49,9 +50,11 @@ class Triples:
     col_labels: Labels | None = None
 
     def __post_init__(self) -> None:
-        for name in ("rows", "cols", "values"):
-            if np.ndim(getattr(self, name)) != 1:
-                raise ValueError(f"{name} must be one-dimensional, got shape {np.shape(getattr(self, name))}")
+        for name, kinds, wanted in KINDS:
+            array = np.asarray(getattr(self, name))
+            if array.ndim != 1 or array.dtype.kind not in kinds:
+                found = f"{array.dtype} in {array.ndim} dimensions"
+                raise ValueError(f"{name} must be an array of {wanted} in one dimension, got {found}")
         if not len(self.rows) == len(self.cols) == len(self.values):
             sizes = f"{len(self.rows)}, {len(self.cols)} and {len(self.values)}"
             raise ValueError(f"rows, cols and values must be equally long, got {sizes}")

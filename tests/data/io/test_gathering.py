@@ -9,6 +9,7 @@ import pytest
 
 from rankfold.data import read_triples
 from rankfold.data.io import columns
+from rankfold.data.io.chosen import place_columns
 from rankfold.data.io.columns import (
     BadEntryError,
     GrowingArray,
@@ -16,7 +17,6 @@ from rankfold.data.io.columns import (
     IndexColumn,
     LabelColumn,
     ValueColumn,
-    place_columns,
 )
 
 LARGEST = np.iinfo(np.int32).max
@@ -50,7 +50,7 @@ def test_positions_count_from_the_base_and_within_the_size():
         (3, 1, ([1, 2], [3, 0]), 3, "is not between 1 and 3"),
         (3, 1, ([1, 2], [4, 1]), 2, "is not between 1 and 3"),
         (3, 0, ([1, -1],), 1, "is not between 0 and 2"),
-        (None, 0, ([9], [8, -2, -3]), 2, "is below 0"),
+        (None, 0, ([9], [8, -2, -3]), 2, "is not between 0 and 4294967295"),
         (None, 0, ([9], [8, None]), 2, "is empty"),
     ):
         with pytest.raises(BadEntryError, match=problem) as error:

@@ -7,7 +7,7 @@ labels, positions, or values. Memory stays near the size of the result however l
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rankfold.data.io.limits import LONGEST_SIDE
 from rankfold.data.labels import CANONICAL_INTEGER
 from rankfold.data.numbering import Labels, numbered, string_array
 
-Columns = Sequence[str | int]  # of row, column and, but for pairs, value: names or positions
-ROLES = ("row", "column", "value")
-NUMBERS = {2: "two", 3: "three"}
 MERGE = 1 << 18  # labels kept apart per batch before they are merged
 BATCH = 1 << 18  # rows decoded, or written, at a time
+HOLDS_NUL = "holds a NUL character"  # NumPy drops it from the end of a string: two labels would become one
 
 
 class BadEntryError(ValueError):
@@ -122,14 +121,13 @@ class IndexColumn:
 
     def holds(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell which positions, counted from 0, the side has, as far as its length is known."""
-        return (positions >= 0) & (positions < (np.inf if self.size is None else self.size))
+        return (positions >= 0) & (positions < (LONGEST_SIDE if self.size is None else self.size))
 
     @property
     def out_of_range(self) -> str:
         """The problem of an index that is no position, as the file counts."""
-        if self.size is None:
-            return f"is below {self.base}"
-        return f"is not between {self.base} and {self.size - 1 + self.base}"
+        last = (LONGEST_SIDE if self.size is None else self.size) - 1 + self.base
+        return f"is not between {self.base} and {last}"
 
     def finish(self) -> tuple[NDArray[np.integer], int, None]:
         """Return the positions counted from 0, the length of the side, and no labels."""
@@ -138,9 +136,13 @@ class IndexColumn:
 
 
 class LabelColumn:
-    """Labels, numbered in sorted order, so that the result does not depend on the order of the lines."""
+    """Labels, numbered in sorted order, so that the result does not depend on the order of the lines.
 
-    def __init__(self, text: bool) -> None:
+    `file` is what errors call the file that they come from.
+    """
+
+    def __init__(self, text: bool, file: str = "the labels") -> None:
+        self.file = file
         self.text = text  # from a text file: trim blanks, and take integers where all labels are integers
         self.integers: GrowingIntegers | None = (
             GrowingIntegers()
@@ -165,10 +167,20 @@ class LabelColumn:
             batch = pa.DictionaryArray.from_arrays(batch.indices, trimmed)
         before = self.codes.count + sum(map(len, self.pending))
         _refuse_nulls(before, batch)
-        if not pa.types.is_integer(batch.dictionary.type) and pc.index(batch.dictionary, "").as_py() >= 0:
-            labels = batch.dictionary.to_numpy(zero_copy_only=False)
-            _refuse(before, labels[batch.indices.to_numpy()] == "", "is empty")
+        batch = _used(batch)
+        if not pa.types.is_integer(batch.dictionary.type):
+            self._check_strings(before, batch)
         self._add_dictionary(batch)
+
+    def _check_strings(self, before: int, batch: Any) -> None:
+        problems = {
+            "is empty": pc.equal(batch.dictionary, ""),
+            HOLDS_NUL: pc.match_substring(batch.dictionary, "\0"),
+        }
+        for problem, bad in problems.items():
+            if pc.any(bad).as_py():
+                of_labels = bad.to_numpy(zero_copy_only=False).astype(bool)
+                _refuse(before, of_labels[batch.indices.to_numpy()], problem)
 
     def _become_dictionary(self) -> None:
         if self.integers is not None:
@@ -212,7 +224,7 @@ class LabelColumn:
         for part in _parts(codes):
             found[part] = True
         # trimmed labels may occur twice
-        labels, numbers = numbered(_label_array(self.labels, self.strings)[found])
+        labels, numbers = numbered(_label_array(self.labels.filter(pa.array(found)), self.strings))
         number = np.zeros(len(found), dtype=np.int32)
         number[found] = numbers
         for part in _parts(codes):
@@ -229,20 +241,13 @@ def _parts(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
 Gather = tuple[LabelColumn | IndexColumn, LabelColumn | IndexColumn, ValueColumn]
 
 
-def place_columns(columns: Columns, names: Sequence[str], named: bool, file: str) -> tuple[int, ...]:
-    """Return the positions of the columns, given by name or by position."""
-    places = []
-    for column in columns:
-        place = column
-        if isinstance(place, str):
-            place = names.index(place) if named and place in names else -1
-        if not 0 <= place < len(names):
-            there = ", ".join(map(repr, names)) if named else f"{len(names)} columns and no header"
-            raise ValueError(f"{file}: there is no column {column!r}; there are: {there}")
-        places.append(place)
-    if len(set(places)) < len(columns):
-        raise ValueError(f"columns must name {NUMBERS[len(columns)]} different columns, got {columns!r}")
-    return tuple(places)
+def _used(batch: Any) -> Any:
+    """Return a batch with no more labels than entries: those of a whole file may come with each batch."""
+    if len(batch.dictionary) <= len(batch):
+        return batch
+    used, numbers = np.unique(batch.indices.to_numpy(), return_inverse=True)
+    indices = pa.array(numbers.astype(np.int32))
+    return pa.DictionaryArray.from_arrays(indices, batch.dictionary.take(pa.array(used)))
 
 
 def _label_array(labels: Any, from_text: bool) -> Labels:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from rankfold.data.io.columns import BATCH, Columns, Gather, IndexColumn, LabelColumn, ValueColumn
+from rankfold.data.errors import DataFileError
+from rankfold.data.io.chosen import Columns
+from rankfold.data.io.columns import BATCH, Gather, IndexColumn, LabelColumn, ValueColumn
 from rankfold.data.io.matrices import read_market, read_npz, write_market, write_npz
 from rankfold.data.io.parquet import read_parquet, write_parquet
 from rankfold.data.io.streams import name_of, reading, writing
@@ -39,8 +41,8 @@ def read_triples(
 
     Row and column labels, integers or strings, are numbered from 0 in sorted order, so that the result does
     not depend on the order of the lines. Labels of a text file are integers if all of them are (007 is not:
-    its zeros would be lost). Repeated pairs are kept. Where the file cannot be read as triples, the message
-    of the ValueError names the file, the line and the remedy.
+    its zeros would be lost). Repeated pairs are kept. Files are not trusted: sizes are checked before memory
+    is taken, and nothing in them is ever executed.
 
     Parameters
     ----------
@@ -61,6 +63,15 @@ def read_triples(
         Whether rows and columns are positions counted from 0 instead of labels.
     shape : (int, int), optional
         Shape of the matrix, with ``indices=True``; by default just large enough.
+
+    Raises
+    ------
+    DataFileError
+        What the file holds cannot be read as triples, or is absurd: a line of more than 2²⁰ bytes, a side of
+        more than 2³² rows, gzip or Parquet data that holds more than 100 times its own size. The message
+        names the file, the line and the remedy.
+    OSError
+        The file cannot be opened or read.
 
     Examples
     --------
@@ -84,21 +95,21 @@ def read_triples(
             return read_npz(stream, name)
         d1, d2 = shape or (None, None)
         text = kind != "parquet"
-        rows = IndexColumn(d1) if indices else LabelColumn(text)
-        cols = IndexColumn(d2) if indices else LabelColumn(text)
+        rows = IndexColumn(d1) if indices else LabelColumn(text, name)
+        cols = IndexColumn(d2) if indices else LabelColumn(text, name)
         gather = rows, cols, ValueColumn()
         if kind == "parquet":
             read_parquet(stream, name, columns, gather)
         else:
             delimiter = "\t" if kind == "tsv" else delimiter
             read_lines(stream, name, gather, *sniff(stream, name, columns, delimiter, header))
-    return _assemble(gather, name)
+        return _assemble(gather, name)
 
 
 def _assemble(gather: Gather, name: str) -> Triples:
     rows, cols, values = gather
     if not values.values.count:
-        raise ValueError(
+        raise DataFileError(
             f"{name}: there is nothing below the header; rows of row, column and value are needed"
         )
     (i, d1, row_labels), (j, d2, col_labels) = rows.finish(), cols.finish()
@@ -182,8 +193,10 @@ def format_of(file: Any, format: str | None) -> str:
     """Return the format asked for, or the one the name of the file stands for."""
     known = sorted(set(FORMATS.values()))
     if format is None and isinstance(file, str | os.PathLike) and file != "-":
-        path = PurePath(file)
+        path = Path(file)
         suffix = PurePath(path.stem).suffix if path.suffix == ".gz" else path.suffix
+        if suffix.lower() not in FORMATS and _is_stream(path):
+            return "csv"
         if suffix.lower() not in FORMATS:
             raise ValueError(
                 f"{path}: the ending {suffix!r} stands for no known format; "
@@ -193,3 +206,9 @@ def format_of(file: Any, format: str | None) -> str:
     if format is not None and format not in known:
         raise ValueError(f"format must be one of {known}, got {format!r}")
     return format or "csv"
+
+
+def _is_stream(path: Path) -> bool:
+    """Tell whether a path names a pipe or a device, such as /dev/stdin, whose name says nothing."""
+    named_by_system = path.parent in (Path("/dev"), Path("/dev/fd"))
+    return named_by_system or (path.exists() and not path.is_file() and not path.is_dir())

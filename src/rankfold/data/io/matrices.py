@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import itertools
-import zipfile
 from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
-from scipy.sparse import load_npz
 
+from rankfold.data.errors import DataFileError
+from rankfold.data.io.archives import (
+    checked_triples,
+    labels_in,
+    positions_in,
+    read_arrays,
+    shape_in,
+    values_in,
+)
 from rankfold.data.io.columns import BATCH, IndexColumn, ValueColumn
-from rankfold.data.io.streams import seekable
+from rankfold.data.io.limits import check_side
+from rankfold.data.io.lines import lines_from
+from rankfold.data.io.sparse import SPARSE, triples_of_sparse
 from rankfold.data.io.text import Layout, read_lines, write_lines
 from rankfold.data.numbering import of_fixed_width
 from rankfold.data.triples import Triples, index_dtype
@@ -24,20 +33,23 @@ MARKET_LAYOUT = Layout(" ", names=("row", "column", "value"), places=(0, 1, 2))
 
 def read_market(stream: BinaryIO, file: str) -> Triples:
     """Read a Matrix Market file of coordinates; a symmetric one is read with both its triangles."""
-    banner = stream.readline().decode(errors="replace").lower().split()
+    _, first = next(lines_from(stream, file, 1), (1, b""))
+    banner = first.decode(errors="replace").lower().split()
     if banner[:1] != ["%%matrixmarket"] or len(banner) != 5:
-        raise ValueError(f"{file}, line 1: not a Matrix Market file, which begins with %%MatrixMarket")
+        raise DataFileError(f"{file}, line 1: not a Matrix Market file, which begins with %%MatrixMarket")
     if banner[1:] not in [["matrix", "coordinate", *kind] for kind in MARKET_KINDS]:
-        raise ValueError(
-            f"{file}, line 1: the file holds '{' '.join(banner[1:])}'; only coordinates of real or "
+        raise DataFileError(
+            f"{file}, line 1: the file holds '{' '.join(banner[1:])[:80]}'; only coordinates of real or "
             "integer entries, general or symmetric, can be read"
         )
     d1, d2, count, line_number = _size_line(stream, file)
+    if banner[4] == "symmetric" and d1 != d2:
+        raise DataFileError(f"{file}, line {line_number}: a symmetric matrix is square, not {d1} × {d2}")
     gather = IndexColumn(d1, base=1), IndexColumn(d2, base=1), ValueColumn()
     read_lines(stream, file, gather, MARKET_LAYOUT, b"", line_number + 1)
     values = gather[2].finish()
     if len(values) != count:
-        raise ValueError(
+        raise DataFileError(
             f"{file}: line {line_number} promises {count} entries, but the file holds {len(values)}"
         )
     dtype: Any = index_dtype((d1, d2))
@@ -51,17 +63,20 @@ def read_market(stream: BinaryIO, file: str) -> Triples:
 
 def _size_line(stream: BinaryIO, file: str) -> tuple[int, int, int, int]:
     """Return the shape, the number of entries, and the number of the line that tells them."""
-    for line_number, line in enumerate(iter(stream.readline, b""), start=2):
+    for line_number, line in lines_from(stream, file, 2):
         if line.strip() and not line.startswith(b"%"):
+            where = f"{file}, line {line_number}"
             try:
                 d1, d2, count = map(int, line.split())
             except ValueError:
-                raise ValueError(
-                    f"{file}, line {line_number}: rows, columns and entries as three integers are needed, "
+                raise DataFileError(
+                    f"{where}: rows, columns and entries as three integers are needed, "
                     f"got {line.decode(errors='replace').strip()[:80]!r}"
                 ) from None
+            check_side(d1, where, "row")
+            check_side(d2, where, "column")
             return d1, d2, count, line_number
-    raise ValueError(f"{file}: the file ends before the line that tells its size")
+    raise DataFileError(f"{file}: the file ends before the line that tells its size")
 
 
 def write_market(stream: BinaryIO, triples: Triples) -> None:
@@ -77,24 +92,20 @@ def write_market(stream: BinaryIO, triples: Triples) -> None:
 
 def read_npz(stream: BinaryIO, file: str) -> Triples:
     """Read an archive of `write_npz`, or one of `scipy.sparse.save_npz`."""
-    stream = seekable(stream)
-    start = stream.tell()
     try:
-        with np.load(stream, allow_pickle=False) as archive:
-            if "format" in archive:
-                stream.seek(start)
-                matrix = load_npz(stream).tocoo()
-                dtype: Any = index_dtype(matrix.shape)
-                rows, cols = (index.astype(dtype, copy=False) for index in matrix.coords)
-                return _checked(Triples(rows, cols, matrix.data.astype(float, copy=False), matrix.shape))
-            missing = [key for key in KEYS if key not in archive]
-            if missing:
-                raise ValueError(f"holds no array named {missing[0]!r}, but {sorted(archive)}")
-            rows, cols, values, shape = (archive[key] for key in KEYS)
-            labels = {key: archive[key] for key in LABELS if key in archive}
-            return _checked(Triples(rows, cols, values, (int(shape[0]), int(shape[1])), **labels))
-    except (ValueError, zipfile.BadZipFile, EOFError, KeyError) as error:
-        raise ValueError(f"{file}: not an archive of triples, or a damaged one ({error})") from error
+        arrays = read_arrays(stream, (*KEYS, *LABELS, *SPARSE), file)
+        if "format" in arrays:
+            return triples_of_sparse(arrays, file)
+        missing = [key for key in KEYS if key not in arrays]
+        if missing:
+            raise ValueError(f"holds no array named {missing[0]!r}, but {sorted(arrays)}")
+        labels = {key: labels_in(arrays, key) for key in LABELS if key in arrays}
+        places = positions_in(arrays, "rows"), positions_in(arrays, "cols")
+        return checked_triples(*places, values_in(arrays, "values"), shape_in(arrays, file), **labels)
+    except DataFileError:
+        raise
+    except ValueError as error:
+        raise DataFileError(f"{file}: not an archive of triples, or a damaged one ({error})") from error
 
 
 def write_npz(stream: BinaryIO, triples: Triples) -> None:
@@ -102,15 +113,3 @@ def write_npz(stream: BinaryIO, triples: Triples) -> None:
     arrays: dict[str, Any] = {key: getattr(triples, key) for key in (*KEYS, *LABELS)}
     held = {key: array for key, array in arrays.items() if array is not None}
     np.savez(stream, **held | {key: of_fixed_width(held[key]) for key in LABELS if key in held})
-
-
-def _checked(triples: Triples) -> Triples:
-    """Return the triples if every value is finite and every position lies in the shape."""
-    bad = np.flatnonzero(~np.isfinite(triples.values))
-    if len(bad):
-        raise ValueError(f"entry {bad[0] + 1} is {triples.values[bad[0]]}; values must be finite")
-    for name, index, size in zip(KEYS, (triples.rows, triples.cols), triples.shape, strict=False):
-        bad = np.flatnonzero((index < 0) | (index >= size))
-        if len(bad):
-            raise ValueError(f"{name} of entry {bad[0] + 1} is {index[bad[0]]}, not between 0 and {size - 1}")
-    return triples

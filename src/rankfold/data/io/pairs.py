@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
@@ -14,11 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rankfold.data.io.columns import BATCH, Columns, LabelColumn
+from rankfold.data.errors import DataFileError
+from rankfold.data.io import text
+from rankfold.data.io.chosen import Columns
+from rankfold.data.io.columns import LabelColumn
 from rankfold.data.io.files import format_of
-from rankfold.data.io.parquet import open_columns
+from rankfold.data.io.lines import blocks, records
+from rankfold.data.io.parquet import batches_of, decoded, open_columns
 from rankfold.data.io.streams import name_of, reading
-from rankfold.data.io.text import Layout, blocks, explain, may_hide_text, parse, reads_as, sniff
+from rankfold.data.io.text import Layout, explain, may_hide_text, parse, reads_as, sniff
 from rankfold.data.labels import LabelIndex
 
 
@@ -62,6 +65,13 @@ def read_pairs(
         Whether the first line of a text file names the columns. By default it does if columns are chosen by
         name, or if the matrix knows neither of its two labels.
 
+    Raises
+    ------
+    DataFileError
+        What the file holds cannot be read as pairs; as in `read_triples`, sizes are limited.
+    OSError
+        The file cannot be opened or read.
+
     Examples
     --------
     >>> import io, numpy as np
@@ -94,14 +104,13 @@ def _from_text(
         stream, file, columns, delimiter, header, lambda fields: _names(fields, sides)
     )
     found = False
-    for block in blocks(stream, first):
+    for number, block in blocks(stream, text.BLOCK, file, first, line_number):
         prepared = layout.prepare(block)
         if not prepared.isspace():
-            yield _text_batch(prepared, layout, sides, file, line_number)
+            yield _text_batch(prepared, layout, sides, file, number)
             found = True
-        line_number += block.count(b"\n")
     if not found:
-        raise ValueError(
+        raise DataFileError(
             f"{file}: there is nothing below the header, {', '.join(map(repr, layout.names))}; if that line "
             "is a pair, say that there is no header"
         )
@@ -118,10 +127,10 @@ def _names(fields: list[str], sides: Sides) -> bool:
 def _text_batch(block: bytes, layout: Layout, sides: Sides, file: str, line_number: int) -> PairBatch:
     try:
         names = _names_in(block, layout, sides)
-    except ValueError as error:  # pyarrow's ArrowInvalid is one
+    except (ValueError, pa.ArrowException) as error:
         columns = LabelColumn(text=True), LabelColumn(text=True)
         raise explain(block, line_number, layout, columns, file, error) from error
-    batch = _batch(names, sides, lambda k: f"{file}, line {line_number + _line_of(block, layout, k)}")
+    batch = _batch(names, sides, lambda k: f"{file}, line {_line_of(block, layout, k, file, line_number)}")
     return replace(batch, header=layout.names if layout.header else None)
 
 
@@ -138,25 +147,23 @@ def _names_in(block: bytes, layout: Layout, sides: Sides) -> list[Any]:
     return names
 
 
-def _line_of(block: bytes, layout: Layout, number: int) -> int:
-    """Return on which line of the block, from 0, a pair ends: lines may be blank, and labels span several."""
-    lines = csv.reader(block.decode(errors="replace").split("\n"), delimiter=layout.separator)
-    records = (lines.line_num - 1 for fields in lines if fields)
-    return next(line for k, line in enumerate(records) if k == number)
+def _line_of(block: bytes, layout: Layout, pair: int, file: str, line_number: int) -> int:
+    """Return on which line of the file a pair ends: lines may be blank, and labels span several."""
+    lines = block.decode(errors="replace").split("\n")
+    ends = (end for end, fields in records(lines, layout.separator, file, line_number) if fields)
+    return next(end for k, end in enumerate(ends) if k == pair)
 
 
 def _from_parquet(stream: BinaryIO, file: str, columns: Columns, sides: Sides) -> Iterator[PairBatch]:
     table, chosen = open_columns(stream, file, columns, (LabelColumn(text=False), LabelColumn(text=False)))
     count = 0
-    for batch in table.iter_batches(BATCH, columns=chosen):
+    for batch in batches_of(table, chosen, file):
         names = []
         for name in chosen:
-            column = batch.column(name)
-            if hasattr(column, "dictionary_decode"):
-                column = column.dictionary_decode()
+            column = decoded(batch.column(name), file)
             if column.null_count:
                 row = count + int(column.is_null().to_numpy(zero_copy_only=False).argmax()) + 1
-                raise ValueError(f"{file}, row {row}: column {name!r} is empty; drop or fill it")
+                raise DataFileError(f"{file}, row {row}: column {name!r} is empty; drop or fill it")
             names.append(column)
         yield _batch(names, sides, lambda k, start=count: f"{file}, row {start + k + 1}")  # type: ignore[misc]
         count += len(batch)

@@ -2,65 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet, types
 
-from rankfold.data.io.columns import (
-    BATCH,
-    ROLES,
-    BadEntryError,
-    Columns,
-    Gather,
-    IndexColumn,
-    LabelColumn,
-    place_columns,
-)
-from rankfold.data.io.streams import seekable
+from rankfold.data.errors import DataFileError
+from rankfold.data.io.chosen import ROLES, Columns, place_columns
+from rankfold.data.io.columns import BATCH, BadEntryError, Gather, IndexColumn, LabelColumn
+from rankfold.data.io.limits import check_expansion
+from rankfold.data.io.streams import length_of, seekable
+
+
+def open_parquet(stream: BinaryIO, file: str) -> Any:
+    """Return the open file, once what it says of its size is believable."""
+    stream = seekable(stream)
+    length = length_of(stream)
+    try:
+        table = parquet.ParquetFile(stream)
+    except (pa.ArrowException, OSError) as error:
+        raise DataFileError(f"{file}: not a Parquet file, or a damaged one ({error})") from error
+    facts = table.metadata
+    groups = [facts.row_group(k) for k in range(facts.num_row_groups)]
+    # not of the columns: pyarrow ends the process where it cannot read what is said of one
+    sizes = [group.total_byte_size for group in groups]
+    rows = [facts.num_rows, *(group.num_rows for group in groups)]
+    if min([*sizes, *rows]) < 0 or sum(rows) != 2 * facts.num_rows:
+        raise DataFileError(f"{file}: a damaged Parquet file: its numbers of rows do not agree")
+    size = max(sum(sizes), 8 * facts.num_rows * facts.num_columns)
+    check_expansion(size, length, file, "its table", "if that is right, write it as csv")
+    # as dictionaries, since one long string that comes a million times is small in the file
+    strings = [field.name for field in table.schema_arrow if _is_text(field.type)]
+    return parquet.ParquetFile(stream, metadata=facts, read_dictionary=strings)
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def decoded(column: Any, file: str) -> Any:
+    """Return a column, an array or chunks of it, without dictionaries, if that is no absurd lot of text."""
+    if not types.is_dictionary(column.type):
+        return column
+    if _is_text(column.type.value_type):
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        lengths = [pc.binary_length(chunk.dictionary) for chunk in chunks]
+        full = [pc.sum(size.take(chunk.indices)) for size, chunk in zip(lengths, chunks, strict=True)]
+        size, packed = sum(n.as_py() or 0 for n in full), sum(pc.sum(n).as_py() or 0 for n in lengths)
+        check_expansion(size, packed + 8 * len(column), file, "a column of text", "shorten its strings")
+    return column.cast(column.type.value_type)
 
 
 def open_columns(
     stream: BinaryIO, file: str, columns: Columns, gather: Sequence[Any]
 ) -> tuple[Any, list[str]]:
     """Return the open file and the names of the chosen columns, once their types fit those of `gather`."""
-    try:
-        table = parquet.ParquetFile(seekable(stream))
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{file}: not a Parquet file, or a damaged one ({error})") from error
+    table = open_parquet(stream, file)
     names = table.schema_arrow.names
     chosen = [names[place] for place in place_columns(columns, names, True, file)]
     for name, column, role in zip(chosen, gather, ROLES, strict=False):
+        if names.count(name) > 1:
+            raise DataFileError(f"{file}: two columns are called {name!r}; rename one")
         _check_type(table.schema_arrow.field(name), column, role, file)
     return table, chosen
+
+
+def batches_of(table: Any, chosen: Sequence[str], file: str) -> Iterator[Any]:
+    """Yield the rows of an open file, checked: a damaged file may hold lists that point behind their end."""
+    try:
+        for batch in table.iter_batches(BATCH, columns=list(chosen)):
+            batch.validate(full=True)
+            yield batch
+    except (pa.ArrowException, OSError) as error:
+        raise DataFileError(f"{file}: a damaged Parquet file ({error}); fetch or write it again") from error
 
 
 def read_parquet(stream: BinaryIO, file: str, columns: Columns, gather: Gather) -> None:
     """Read all rows into the three columns of `gather`."""
     table, chosen = open_columns(stream, file, columns, gather)
-    for batch in table.iter_batches(BATCH, columns=chosen):
+    for batch in batches_of(table, chosen, file):
         for name, column in zip(chosen, gather, strict=True):
             try:
                 column.add(batch.column(name))
             except BadEntryError as error:
-                raise ValueError(
+                raise DataFileError(
                     f"{file}, row {error.position + 1}: column {name!r} {error.problem}; drop or fill it"
                 ) from error
+            except (ValueError, pa.ArrowException) as error:
+                raise DataFileError(f"{file}: column {name!r} cannot be read ({error})") from error
 
 
 def _check_type(field: Any, column: Any, role: str, file: str) -> None:
     kind = field.type.value_type if types.is_dictionary(field.type) else field.type
     if isinstance(column, IndexColumn):
-        good, wanted = types.is_integer(field.type), "integers, as indices=True says"
+        good, wanted = types.is_integer(kind), "integers, as indices=True says"
     elif isinstance(column, LabelColumn):
-        good = types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind)
+        good = types.is_integer(kind) or _is_text(kind)
         wanted = "integers or strings"
     else:
         good, wanted = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind), "numbers"
     if not good:
-        raise ValueError(
-            f"{file}: column {field.name!r} holds {field.type}; the {role} must hold {wanted}: "
+        raise DataFileError(
+            f"{file}: column {field.name!r} holds {kind}; the {role} must hold {wanted}: "
             "cast it, or choose another column"
         )
 

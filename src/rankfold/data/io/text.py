@@ -9,7 +9,7 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -17,25 +17,19 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv as pa_csv
 
-from rankfold.data.io.columns import (
-    NUMBERS,
-    ROLES,
-    Columns,
-    Gather,
-    IndexColumn,
-    LabelColumn,
-    ValueColumn,
-    place_columns,
-)
+from rankfold.data.errors import DataFileError
+from rankfold.data.io.chosen import NUMBERS, ROLES, Columns, place_columns
+from rankfold.data.io.columns import HOLDS_NUL, Gather, IndexColumn, LabelColumn, ValueColumn
+from rankfold.data.io.limits import LONGEST_SIDE, MOST_COLUMNS
+from rankfold.data.io.lines import blocks, first_line, lines_from, records
 from rankfold.data.io.streams import name_of, reading
 
-BLOCK = 1 << 23  # bytes of text held at a time
+BLOCK = 1 << 22  # bytes of text held at a time
 DELIMITERS = ("\t", "::", ",", ";", "|", " ")
 STAND_IN = "\x1f"  # ASCII's unit separator, for delimiters longer than pyarrow's parser takes
 BLANKS = re.compile(rb"[ \t]+")
 BLANKS_AT_EDGES = re.compile(rb"^ | (?=\r?$)", re.MULTILINE)
 UNEVEN_BLANKS = (b"\t", b"  ", b"\n ", b" \n", b" \r")
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -74,14 +68,19 @@ def sniff(
     has_header: HasHeader = lambda fields: not reads_as(float, fields[-1]),
 ) -> tuple[Layout, bytes, int]:
     """Return the layout, the first line if it holds entries, and the number of the first line that does."""
-    first, line_number = _first_line(stream, file)
+    first, line_number = first_line(stream, file)
     text = first.decode(errors="replace").rstrip("\r\n")
     needed = len(columns)
     delimiter = delimiter or next((d for d in DELIMITERS if text.count(d) >= needed - 1), ",")
     bare = Layout(delimiter)
-    fields = next(csv.reader([bare.prepare(text.encode()).decode()], delimiter=bare.separator))
+    prepared = bare.prepare(text.encode()).decode()
+    fields = next((fields for _, fields in records([prepared], bare.separator, file, line_number)), [])
+    if len(fields) > MOST_COLUMNS:
+        raise DataFileError(
+            f"{file}: the first line has {len(fields):,} columns; {MOST_COLUMNS:,} can be read"
+        )
     if len(fields) < needed:
-        raise ValueError(
+        raise DataFileError(
             f"{file}: {NUMBERS[needed]} columns ({', '.join(ROLES[:needed])}) are needed, the first line "
             f"has {len(fields)} separated by {delimiter!r}: {text[:80]!r}; "
             "if another delimiter separates them, name it"
@@ -101,22 +100,12 @@ def read_lines(
     stream: BinaryIO, file: str, gather: Gather, layout: Layout, first: bytes, line_number: int
 ) -> None:
     """Read the line `first`, which has the given number, and all that follow it."""
-    for block in blocks(stream, first):
+    for number, block in blocks(stream, BLOCK, file, first, line_number):
         prepared = layout.prepare(block)
         try:
             _add(prepared, layout, gather)
-        except ValueError as error:  # pyarrow's ArrowInvalid is one, and so is BadEntryError
-            raise explain(prepared, line_number, layout, gather, file, error) from error
-        line_number += block.count(b"\n")
-
-
-def _first_line(stream: BinaryIO, file: str) -> tuple[bytes, int]:
-    """Return the first line that is not blank, and its number."""
-    for number, line in enumerate(iter(stream.readline, b""), start=1):
-        line = line.removeprefix(BYTE_ORDER_MARK)
-        if line.strip():
-            return line, number
-    raise ValueError(f"{file}: the file is empty; lines of row, column and value are needed")
+        except (ValueError, pa.ArrowException) as error:  # ValueError: BadEntryError is one
+            raise explain(prepared, number, layout, gather, file, error) from error
 
 
 def lines_of_entries(
@@ -128,22 +117,14 @@ def lines_of_entries(
 ) -> list[int]:
     """Return on which lines of a text file its entries, counted from 0, end; blank lines are no entries."""
     with reading(file) as stream:
-        layout, first, number = sniff(stream, name_of(file), columns, delimiter, header)
-        lines = itertools.chain([first] if first else [], stream)
+        name = name_of(file)
+        layout, first, number = sniff(stream, name, columns, delimiter, header)
+        rest = lines_from(stream, name, number + bool(first))
+        lines = itertools.chain([first] if first else [], (line for _, line in rest))
         texts = (layout.prepare(line).decode(errors="replace") for line in lines)
-        reader = csv.reader(texts, delimiter=layout.separator)
-        ends = (number + reader.line_num - 1 for fields in reader if fields)
+        ends = (end for end, fields in records(texts, layout.separator, name, number) if fields)
         wanted = {k: end for k, end in enumerate(itertools.islice(ends, max(entries) + 1)) if k in entries}
     return [wanted[k] for k in entries]
-
-
-def blocks(stream: BinaryIO, first: bytes) -> Iterator[bytes]:
-    """Yield the text in blocks of whole lines."""
-    block = first + stream.read(BLOCK)
-    while block:
-        block += stream.readline()
-        yield block
-        block = stream.read(BLOCK)
 
 
 def _add(block: bytes, layout: Layout, gather: Gather) -> None:
@@ -198,25 +179,25 @@ def parse(block: bytes, layout: Layout, types: Sequence[Any]) -> Any:
 
 
 def explain(
-    block: bytes, line_number: int, layout: Layout, gather: Sequence[Any], file: str, error: ValueError
-) -> ValueError:
+    block: bytes, line_number: int, layout: Layout, gather: Sequence[Any], file: str, error: Exception
+) -> DataFileError:
     """Find the line of the block that could not be read, and say what is wrong with it."""
-    lines = csv.reader(block.decode(errors="surrogateescape").split("\n"), delimiter=layout.separator)
-    for fields in lines:
-        where = f"{file}, line {line_number + lines.line_num - 1}"
+    lines = block.decode(errors="surrogateescape").split("\n")
+    for line, fields in records(lines, layout.separator, file, line_number):
+        where = f"{file}, line {line}"
         if fields and len(fields) != len(layout.names):
-            return ValueError(
+            return DataFileError(
                 f"{where}: {len(fields)} columns where the first line has {len(layout.names)}: "
                 f"{layout.delimiter.join(fields)[:80]!r}; quote fields that hold a delimiter"
             )
         for place, column, role in zip(layout.places, gather, ROLES, strict=False):
             problem = _problem(fields[place], column) if fields else None
             if problem:
-                return ValueError(
-                    f"{where}: column {layout.names[place]!r} {problem}: {fields[place]!r}; "
+                return DataFileError(
+                    f"{where}: column {layout.names[place][:80]!r} {problem}: {fields[place][:80]!r}; "
                     f"correct the line, or choose another column for the {role}"
                 )
-    return ValueError(f"{file}, from line {line_number}: {error}")
+    return DataFileError(f"{file}, from line {line_number}: {error}")
 
 
 def _problem(field: str, column: ValueColumn | IndexColumn | LabelColumn) -> str | None:
@@ -224,15 +205,18 @@ def _problem(field: str, column: ValueColumn | IndexColumn | LabelColumn) -> str
     if not field.strip():
         return "is empty"
     if isinstance(column, LabelColumn):
+        if "\0" in field:
+            return HOLDS_NUL
         undecoded = any("\udc80" <= character <= "\udcff" for character in field)
         return "is not UTF-8 text" if undecoded else None
     if isinstance(column, ValueColumn):
         if not reads_as(float, field):
             return "is not a number"
         return None if math.isfinite(float(field)) else "is not finite"
-    if not field.strip().lstrip("-").isdigit():
+    if not re.fullmatch(r"\s*-?[0-9]+\s*", field):
         return "is not an integer"
-    return None if column.holds(np.array(int(field) - column.base)) else column.out_of_range
+    far = len(field.strip()) > len(str(LONGEST_SIDE)) + 1
+    return None if not far and column.holds(np.array(int(field) - column.base)) else column.out_of_range
 
 
 def reads_as(kind: type[float], field: str) -> bool:
