@@ -20,10 +20,10 @@ from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.neighbours import Neighbours, Recommendations, directions, forget, largest
 from rankfold.estimators.completion.offsets import predictions
 from rankfold.estimators.completion.pattern import Pattern
-from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import all_or_nothing
 from rankfold.estimators.inputs import column_of, pair_columns, to_numpy
 from rankfold.estimators.tensors import like_given, without_tensors
+from rankfold.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator

@@ -6,6 +6,7 @@ import hashlib
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 
@@ -22,3 +23,11 @@ def fingerprint(*arrays: Any) -> str:
             digest.update(f"{array.dtype.str}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
     return digest.hexdigest()
+
+
+def spread(count: int, step: float, first: int = 0) -> NDArray[np.float64]:
+    """Return numbers from -1/2 to 1/2, spread as if at random, and the same everywhere.
+
+    Multiples of an irrational number, modulo 1; of numbers `first` to `first + count`, counted from 1.
+    """
+    return np.asarray((np.arange(first + 1, first + count + 1) * step) % 1.0 - 0.5)
