@@ -109,7 +109,7 @@ WRONG = [
         (put("settings", "verbose", {"list": []}), "verbose is"),
     ]
 ] + [
-    ("LowRankImputer", fitted(with_first(0.0), "noise_variance_"), "noise_variance_ must be finite and above"),
+    ("LowRankImputer", fitted(with_first(0.0), "noise_variance_"), "noise_variance_ must be finite and"),
     ("LowRankImputer", fitted(with_first(-1), "indicated_features_"), "indicated_features_ must be from 0"),
     ("LowRankImputer", fitted(with_first(6), "indicated_features_"), "indicated_features_ must be from 0"),
     ("LowRankImputer", fitted(lambda a: a[1:], "empty_features_"), "empty_features_ has a length"),

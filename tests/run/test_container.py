@@ -89,6 +89,9 @@ HUGE = "9" * 18
         npy(header(shape="(1,)"), bytes(16)),  # and one less: something is left over
         npy(header("'<U999999999'"), bytes(16)),
         npy(header("'<U0'", f"({HUGE},)"), bytes(16)),
+        npy(header("'<U1'"), b"a\0\0\0\xff\xff\xff\x7f"),
+        npy(header("[('a', '<i8'), ('b', '<U1')]", "(1,)"), bytes(8) + b"\0\0\x11\0"),
+        npy(header("'|b1'"), b"\1\2"),
         npy(header("'|O'"), bytes(16)),
         npy(header("'<m8'"), bytes(16)),
         npy(header("'|V8'"), bytes(16)),

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import stat
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -165,7 +166,19 @@ def _array(file: IO[bytes], end: int) -> NDArray[Any]:
     flat = array.reshape(-1, order="A").view(np.uint8)
     if file.readinto(flat) != array.nbytes:  # type: ignore[attr-defined]
         raise ValueError("it became shorter while it was read")
-    return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
+    array = array if dtype.isnative else array.astype(dtype.newbyteorder("="))
+    for part in [array[name] for name in dtype.names] if dtype.names else [array]:
+        _check_items(part)
+    return array
+
+
+def _check_items(array: NDArray[Any]) -> None:
+    """Refuse letters that Unicode has not, and truth values beyond 0 and 1: NumPy takes them for granted."""
+    kind, plain = array.dtype.kind, np.ascontiguousarray(array).reshape(-1)
+    if array.size and kind == "U" and plain.view(np.uint32).max() > sys.maxunicode:
+        raise ValueError("an array of it has letters that there are not")
+    if array.size and kind == "b" and plain.view(np.uint8).max() > 1:
+        raise ValueError("an array of it has truth values that are neither true nor false")
 
 
 def _short(thing: object) -> str:
