@@ -187,9 +187,7 @@ class _ModelUnpacker(Unpacker):
             case {"dtype": str() as name} if re.fullmatch(r"[a-z]+\d*", name):
                 return np.dtype(name)
             case {"sparse": parts, "shape": [int(), int()] as shape}:
-                rows = sparse.csr_array(self.unpack(parts), tuple(shape))
-                rows.check_format(full_check=True)  # SciPy's own loops look at no index
-                return rows
+                return _sparse(self.unpack(parts), (shape[0], shape[1]))
             case {"strings": list() as strings} if all(isinstance(text, str) for text in strings):
                 return np.array(strings, dtype=object)
             case {"list": parts}:
@@ -207,3 +205,13 @@ class _ModelUnpacker(Unpacker):
         for key, part in fitted.items():
             setattr(model, key, self.unpack(part))
         return model
+
+
+def _sparse(parts: tuple[Any, Any, Any], shape: tuple[int, int]) -> Any:
+    """A sparse table whose positions all lie within it: the loops that SciPy runs over it look at none."""
+    data, indices, indptr = parts
+    if data.dtype.kind not in "fiub" or indices.dtype.kind != "i" or indptr.dtype.kind != "i":
+        raise ValueError("a sparse table has real numbers, and integers for positions")
+    rows = sparse.csr_array(parts, shape)
+    rows.check_format(full_check=True)
+    return rows
