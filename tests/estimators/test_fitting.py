@@ -3,8 +3,8 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import rankfold as rf
-from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import fit_problem, problem_of
+from rankfold.fingerprint import fingerprint
 from rankfold.run.stopping import StopKind
 
 

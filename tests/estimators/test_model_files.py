@@ -17,6 +17,7 @@ from sklearn.base import clone
 import rankfold as rf
 from estimators.every_estimator import NAMES, example
 from rankfold.estimators import model_files as files
+from rankfold.run import container
 
 PAIRS = [(f"user{i}", 10 * j) for i in range(8) for j in range(6) if (i * j + i) % 3]
 VALUES = [float((7 * i) % 5) for i in range(len(PAIRS))]
@@ -31,8 +32,7 @@ def fitted(**options):
 def content(model):
     buffer = io.BytesIO()
     packer = files._ModelPacker(files._RECORDS)
-    tree = packer.pack(model)
-    files._write(buffer, repr(tree).encode(), packer.arrays)
+    files.MODELS.write(buffer, {"model": packer.pack(model)}, packer.arrays)
     return buffer.getvalue()
 
 
@@ -133,7 +133,7 @@ def test_other_formats_are_named(saved, number, message):
 
 @pytest.mark.parametrize(("rest", "message"), [(bytes(7), "is damaged"), (bytes(8), "does not fit rankfold")])
 def test_a_file_without_room_for_a_model_is_named(tmp_path, rest, message):
-    beginning = files._MAGIC + f"{files.FORMAT}\n".encode() + rest
+    beginning = files.MODELS.magic + f"{files.MODELS.format}\n".encode() + rest
     (tmp_path / "model").write_bytes(beginning + hashlib.sha256(beginning).digest())
     with pytest.raises(rf.ModelFileError, match=message):
         rf.load(tmp_path / "model")
@@ -182,7 +182,7 @@ def test_a_full_disk_leaves_the_previous_file(tmp_path, monkeypatch, fails):
     if fails == "fsync":
         monkeypatch.setattr(os, "fsync", full)
     else:
-        monkeypatch.setattr(files._Hashing, "write", full)
+        monkeypatch.setattr(container._Hashing, "write", full)
     with pytest.raises(OSError, match="No space left"):
         rf.save(fitted(rank=1), path)
     assert path.read_bytes() == before

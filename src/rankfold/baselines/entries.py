@@ -34,6 +34,13 @@ def observed_entries(name: str, problem: Problem, weights: bool = False) -> Obse
     return cost.observed.plain.astype(np.float64)
 
 
+def check_arrays(*expected: tuple[str, Any, tuple[int, ...]]) -> None:
+    """Raise ValueError unless each of (name, array, shape) is so: a state may come from a file."""
+    for name, array, shape in expected:
+        if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != np.float64:
+            raise ValueError(f"{name} must be an array of shape {shape} and of float64")
+
+
 def run_lines(kernel: Any, side: SortedEntries, width: int, *arguments: Any) -> None:
     """Run a kernel over the entries of the lines of `side`, `width` multiply-adds each."""
     kernels.pool.run(kernel, side.chunks[1], side.indices.size * width, (*side.stripe(0), *arguments))

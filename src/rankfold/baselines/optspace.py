@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from rankfold import kernels
-from rankfold.baselines.entries import Floats, observed_entries, require_geometry, run_lines
+from rankfold.baselines.entries import Floats, check_arrays, observed_entries, require_geometry, run_lines
 from rankfold.entries.lanczos import dominant_svd
 from rankfold.entries.observed import Observed
 from rankfold.entries.operators import SparseMatrix
@@ -112,6 +112,7 @@ def _best_middle(observed: Observed, U: Floats, V: Floats) -> PolarFactors:
     """
     d1, r = U.shape
     V = np.ascontiguousarray(V)
+    check_arrays(("V", V, (observed.shape[1], r)))
     Q, q = np.empty((d1 * r, r)), np.empty((d1, r))
     kernel = kernels.least_squares.normal_equations(r, weighted=False)
     run_lines(kernel, observed.by_row, r * r, V, 0.0, Q, q)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 import numpy as np
 
 from rankfold import kernels
-from rankfold.baselines.entries import Floats, observed_entries, require_geometry, run_lines
+from rankfold.baselines.entries import Floats, check_arrays, observed_entries, require_geometry, run_lines
 from rankfold.entries.observed import Observed
 from rankfold.geometry.subspace import SubspaceFactors, SubspaceProjection
 from rankfold.linalg import gram, polar
@@ -63,6 +63,12 @@ class Eliminated:
     error: float
     gradient: Floats
 
+    def __post_init__(self) -> None:
+        d, r = np.shape(self.U)
+        shapes = (d, r), (len(self.Y), r), (len(self.Y), r, r), (d, r)
+        names = "U", "Y", "cholesky", "gradient"
+        check_arrays(*((name, getattr(self, name), shape) for name, shape in zip(names, shapes, strict=True)))
+
 
 @dataclass(frozen=True)
 class Reduced:
@@ -85,6 +91,7 @@ class Reduced:
 
     def eliminate(self, U: Floats) -> Eliminated:
         """Solve the least-squares problem of each column, then evaluate along the rows."""
+        check_arrays(("U", U, (self.observed.shape[0], U.shape[-1])))
         least_squares, run = kernels.least_squares, kernels.pool.run
         self.counts.gradients += 1
         observed, r, weighted = self.observed, U.shape[1], self.observed.weighted
@@ -108,6 +115,7 @@ class Reduced:
         least_squares, run = kernels.least_squares, kernels.pool.run
         self.counts.hessians += 1
         U, Y, observed, r = at.U, at.Y, self.observed, at.U.shape[1]
+        check_arrays(("a tangent", H, U.shape))
         kernel, H = least_squares.derivative(r, observed.weighted), np.ascontiguousarray(H)
         columns = observed.by_column
         dY = np.empty_like(Y)

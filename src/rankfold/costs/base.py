@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from math import isfinite
+from math import inf, isfinite
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
+
+from rankfold.fingerprint import spread
 
 Array = Any  # an array of any array-API namespace
 Products = Callable[[Array, Array], tuple[Array, Array]]
@@ -35,6 +37,8 @@ class Evaluation(NamedTuple):
         )
 
 
+# The numbers by which rows and columns are spread at each fixed point.
+_FIXED_POINTS = {"value at a fixed W": (2**0.5, 3**0.5), "value at another fixed W": (5**0.5, 7**0.5)}
 # The shape of a regulariser such as λ‖W‖², which takes the shape of the cost that it is added to.
 ANY_SHAPE = (0, 0)
 
@@ -100,6 +104,26 @@ class Cost(ABC):
     @abstractmethod
     def value_at_zero(self) -> float:
         """Value at W = 0: the scale against which a relative tolerance is measured."""
+
+    def fingerprint(self) -> dict[str, str | float]:
+        """Return what tells this cost from others: a checkpoint is resumed only where it agrees.
+
+        Each part has the name that an error gives it. Strings, such as digests of positions, must be equal;
+        numbers, of about 1 in size, may differ by rounding. By default, values at two fixed points in units
+        of that at W = 0: cheap, and right for every cost, though one datum in a million is not seen.
+        """
+        zero = abs(float(self.value_at_zero))
+        unit = zero if 0 < zero < inf else 1.0
+        found = {}
+        for name, steps in _FIXED_POINTS.items():
+            # Each factor takes a part of the square root of the value, so that W is as large as the data.
+            L, R = (unit**0.25 * spread(d, step)[:, None] for d, step in zip(self.shape, steps, strict=True))
+            found[name] = float(self.value(self._factor(L), self._factor(R))) / unit
+        return dict(found)
+
+    def _factor(self, numbers: NDArray[np.float64]) -> Array:
+        """A factor as the cost can take it, whatever library its data are held in."""
+        return numbers
 
     def __add__(self, other: Any) -> Cost:
         """Return the sum of two costs."""
@@ -177,6 +201,14 @@ class Combination(Cost):
     def value_at_zero(self) -> float:
         """Value at W = 0."""
         return sum(a * term.value_at_zero for a, term in self.terms)
+
+    def fingerprint(self) -> dict[str, str | float]:
+        """Values of the sum at fixed points, which depend on all weights, and what terms with data have."""
+        known = [
+            (k, term.fingerprint()) for k, (_, term) in enumerate(self.terms, 1) if term.shape != ANY_SHAPE
+        ]
+        parts = {f"{name} (term {k})": part for k, parts in known for name, part in parts.items()}
+        return {**parts, **super().fingerprint()}
 
 
 def _flat(terms: Iterable[tuple[float, Cost]]) -> Iterable[tuple[float, Cost]]:

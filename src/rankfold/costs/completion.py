@@ -161,6 +161,13 @@ class Completion(Cost):
         """Return the same cost with its data held in another precision; positions are shared, not copied."""
         return self.from_observed(self.store.astype(dtype), self.loss)
 
+    def fingerprint(self) -> dict[str, str | float]:
+        """That of the entries, where these are in memory, and the loss."""
+        if not isinstance(self.store, Observed):
+            return super().fingerprint()
+        loss = f"{getattr(self.loss.formula, '__qualname__', '')}({self.loss.parameter!r})"
+        return {**self.store.fingerprint, "loss": loss}
+
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ; exact sums in float64 also for float32 factors."""
         return Evaluation(*self.store.evaluate(L, R, self.loss))

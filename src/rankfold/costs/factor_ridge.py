@@ -70,6 +70,10 @@ class FactorRidge(Cost):
         """Return the start of the cost without the ridge."""
         return self.cost.start(rank, seed)
 
+    def fingerprint(self) -> dict[str, str | float]:
+        """That of the cost without the ridge."""
+        return self.cost.fingerprint()
+
     @property
     def value_at_zero(self) -> float:
         """Value at W = 0, where there is no ridge."""

@@ -97,6 +97,10 @@ class Mapped(Cost):
         """Return one step down the gradient at W = 0, as a rank-r singular value decomposition."""
         return downhill_start(self, rank, seed)
 
+    def fingerprint(self) -> dict[str, str | float]:
+        """That of the core, and values that depend on the features."""
+        return {**self.core.fingerprint(), **super().fingerprint()}
+
     @property
     def value_at_zero(self) -> float:
         """Value at W = 0."""

@@ -131,6 +131,10 @@ class WithOffsets(Cost):
         left = self.completion.observed.with_values(lambda i, j, y: y - (mean + rows[i] + cols[j]))
         return Completion.from_observed(left).start(rank, seed)
 
+    def fingerprint(self) -> dict[str, str | float]:
+        """That of the completion cost, and values that depend on the ridges."""
+        return {**self.completion.fingerprint(), **super().fingerprint()}
+
     @remembered
     def value_at_zero(self) -> float:
         """Value at W = 0: what offsets alone leave over."""
@@ -210,6 +214,10 @@ class GivenOffsets(Cost):
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return the start point of the completion cost without the offsets."""
         return self.completion.start(rank, seed)
+
+    def fingerprint(self) -> dict[str, str | float]:
+        """That of the completion cost, and values that depend on the offsets."""
+        return {**self.completion.fingerprint(), **super().fingerprint()}
 
     @property
     def value_at_zero(self) -> float:

@@ -139,6 +139,9 @@ class _Target(Cost):
                 coefficients[k + m] += self.scale * float(np.vdot(E_k, E_m))
         return coefficients
 
+    def fingerprint(self) -> dict[str, str | float]:
+        return {}  # Y may be in the basis of a QR decomposition, which is not the same everywhere
+
     @property
     def value_at_zero(self) -> float:
         return self.scale * float(np.vdot(self.Y, self.Y)) + self.rest

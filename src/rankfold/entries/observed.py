@@ -16,9 +16,11 @@ from rankfold.entries.operators import SparseMatrix
 from rankfold.entries.sorted_entries import SortedEntries, sorted_entries, stripes_that_pay, sweep
 from rankfold.entries.store import Array, EntryLoss, NewValues
 from rankfold.entries.triple_checks import checked_shape, own_triples
+from rankfold.fingerprint import fingerprint, spread
 from rankfold.remembered import remembered
 
 Duplicates = Literal["error", "keep"]
+_SUMS = {"sum over the values": 2**0.5, "second sum over the values": 5**0.5}
 BLOCK = 1 << 18  # entries whose losses are held at a time
 
 
@@ -100,6 +102,28 @@ class Observed:
         return _both_ways(
             sorted_entries(rows.keys, rows.indices, rows.packed, self.shape, index, 1), self.shape, stripes=1
         )
+
+    @remembered
+    def fingerprint(self) -> dict[str, str | float]:
+        """What tells these entries from others, in whatever order they were given.
+
+        Digests of positions and weights. Values may be what a fit of offsets left over, which another
+        processor rounds otherwise: of them, sums with fixed factors, which notice two values exchanged.
+        """
+        side = self.by_row
+        weights = fingerprint(side.data[:, 1] if self.weighted else None)
+        return {"entries": fingerprint(side.indptr, side.indices), "weights": weights, **self._value_sums()}
+
+    def _value_sums(self) -> dict[str, float]:
+        """Sums over the values times numbers like random ones, in units of the values' norm."""
+        data, squares, sums = self.by_row.data, 0.0, [0.0] * len(_SUMS)
+        for first in range(0, self.size, BLOCK):
+            part = data[first : first + BLOCK, 0].astype(np.float64)
+            squares += float(part @ part)
+            for k, step in enumerate(_SUMS.values()):
+                sums[k] += float(spread(part.size, step, first) @ part)
+        norm = squares**0.5 or 1.0
+        return {name: total / norm for name, total in zip(_SUMS, sums, strict=True)}
 
     def astype(self, dtype: DTypeLike) -> Observed:
         """Return the same set with values of another type; positions are shared."""

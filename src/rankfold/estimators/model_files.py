@@ -1,22 +1,20 @@
 """Fitted estimators in files: arrays, labels and settings, one file per model, and no code.
 
-A file is a line with the format's number, the length of a JSON text and that text, the arrays that the text
-refers to, in NumPy's own format, and the SHA-256 of all that. The text names classes; what a name means is
-looked up among those listed here, and nothing that a file names is ever imported.
+A file has the form that `rankfold.run.container` describes. Its text names classes; what a name means is
+looked up among those listed here, nothing that a file names is ever imported, and `estimators.schemas` says
+what a model may be made of. A file may come from anyone.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-from pathlib import Path
-from typing import IO, Any
+import re
+from math import isfinite
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from rankfold import solvers
 from rankfold._version import __version__
 from rankfold.atomic import replacing
 from rankfold.costs.losses import Loss
@@ -30,37 +28,35 @@ from rankfold.estimators.pairs.pair_models import PairClassifier, PairRegressor
 from rankfold.estimators.rank_errors import RankErrors
 from rankfold.estimators.regression.criteria import SelectionPath
 from rankfold.estimators.regression.reduced_rank import ReducedRankRegression
+from rankfold.estimators.schemas import FITTED, SOLVERS, check
 from rankfold.kernels import formulas
-from rankfold.run.records import Packer, Unpacker
+from rankfold.run.container import Container
+from rankfold.run.records import UNFIT, Packer, Unpacker
 from rankfold.run.trace import Trace
 from rankfold.selection.rank import RankPath
 
-FORMAT = 2
-_MAGIC = b"rankfold model, format "
-_DIGEST = hashlib.sha256().digest_size
-_CHUNK = 1 << 20
 ESTIMATORS = {
     cls.__name__: cls
     for cls in (MatrixCompletion, LowRankImputer, PairRegressor, PairClassifier, ReducedRankRegression)
 }
 # Settings may be geometries (classes) and solvers (dataclasses of options); fitted attributes the rest.
 _GEOMETRIES = {cls.__name__: cls for cls in GEOMETRIES.values()}
-_SOLVERS = (
-    solvers.Auto,
-    solvers.ConjugateGradient,
-    solvers.GradientDescent,
-    solvers.RankContinuation,
-    solvers.ReweightedContinuation,
-    solvers.TrustRegion,
-)
 _RECORDS = {
     f"{cls.__module__}.{cls.__qualname__}": cls
-    for cls in (Offsets, Pattern, RankPath, RankErrors, RegularizationPath, SelectionPath, *_SOLVERS)
+    for cls in (Offsets, Pattern, RankPath, RankErrors, RegularizationPath, SelectionPath, *SOLVERS)
 }
 
 
 class ModelFileError(ValueError):
-    """A file that is no model of this library, is damaged, or is of another format."""
+    """A file that is no model of this library, is damaged, is of another format, or holds what no model may.
+
+    Whatever is in a file, `rankfold.load` returns a model or raises this; the message names the file.
+    """
+
+
+MODELS = Container(
+    "model", 2, ModelFileError, "load it with the version that wrote it, or fit the model again"
+)
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -88,38 +84,38 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "rankfold": __version__,
         "fingerprint": getattr(model, "data_fingerprint_", None),
         "model": packer.pack(model, name),
-        "arrays": len(packer.arrays),
     }
+    try:
+        check(model)
+    except ValueError as error:  # what could not be read back is not written
+        raise ValueError(f"this {name} cannot be saved: {error}") from error
     with replacing(path) as file:
-        _write(file, json.dumps(meta).encode(), packer.arrays)
+        MODELS.write(file, meta, packer.arrays)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Read an estimator that `rankfold.save` wrote.
+
+    The file need not be trusted: nothing in it is run, its sizes are compared with its length before memory
+    is taken, and a model whose parts do not fit together is refused.
 
     Raises
     ------
     FileNotFoundError
         There is no such file.
     ModelFileError
-        The file is no model, is damaged, or was written by a version of the library with another format.
+        The file is no model, is damaged, was written by a version of the library with another format, or
+        holds what no model may hold.
     """
-    name = os.fspath(path)
-    with Path(path).open("rb") as file:
-        _check_format(name, file.readline(len(_MAGIC) + 20))
-        start, size = file.tell(), os.fstat(file.fileno()).st_size
-        if size < start + 8 + _DIGEST or not _is_whole(file, size - _DIGEST):
-            raise ModelFileError(f"{name!r} is damaged: its checksum does not fit; restore it from a copy")
-        file.seek(start)
-        try:
-            meta = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-            arrays = {
-                f"array{k}": np.lib.format.read_array(file, allow_pickle=False) for k in range(meta["arrays"])
-            }
-            return _ModelUnpacker(_RECORDS, arrays).unpack(meta["model"])
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            # Written by another version of the library with the same format, or by somebody else.
-            raise ModelFileError(f"{name!r} does not fit rankfold {__version__}: {error}") from error
+    meta, arrays = MODELS.read(path)
+    try:
+        model = _ModelUnpacker(_RECORDS, arrays).unpack(meta.get("model"))
+        if not _is_ours(model):
+            raise ValueError("what it holds is no estimator")
+        check(model)
+    except UNFIT as error:  # written by another version with the same format, or by somebody else
+        MODELS.refuse(os.fspath(path), error)
+    return model
 
 
 def _is_ours(value: Any) -> bool:
@@ -139,7 +135,11 @@ class _ModelPacker(Packer):
     def pack(self, value: Any, where: str = "model") -> Any:
         name = type(value).__name__
         if _is_ours(value):
-            settings, fitted = value.get_params(deep=False), filter(_is_fitted, vars(value))
+            settings, fitted = value.get_params(deep=False), [key for key in vars(value) if _is_fitted(key)]
+            if strange := sorted(set(fitted) - set(FITTED[name])):
+                raise TypeError(
+                    f"{where}.{strange[0]} is no attribute of a {name}: delete it before you save"
+                )
             return {
                 "estimator": name,
                 "settings": {key: self.pack(part, f"{where}.{key}") for key, part in settings.items()},
@@ -176,23 +176,19 @@ class _ModelUnpacker(Unpacker):
     def unpack(self, tree: Any) -> Any:
         match tree:
             case {"estimator": name, "settings": settings, "fitted": fitted}:
-                if name not in ESTIMATORS:
-                    raise ValueError(f"it holds a {name!r}, which is no estimator of this version")
-                model = ESTIMATORS[name](**{key: self.unpack(part) for key, part in settings.items()})
-                for key, part in fitted.items():
-                    setattr(model, key, self.unpack(part))
-                return model
-            case {"trace": rows}:
-                return Trace.from_array(self.unpack(rows))
-            case {"loss": name, "parameter": parameter}:
+                return self._estimator(name, settings, fitted)
+            case {"trace": {"array": str() as name}}:
+                self._use("trace", most=1)
+                return Trace.from_array(self._array(name))
+            case {"loss": name, "parameter": int() | float() as parameter} if isfinite(parameter):
                 return Loss(Loss.named(name).formula, parameter)
             case {"geometry": name} if name in _GEOMETRIES:
                 return _GEOMETRIES[name]
-            case {"dtype": name}:
+            case {"dtype": str() as name} if re.fullmatch(r"[a-z]+\d*", name):
                 return np.dtype(name)
-            case {"sparse": parts, "shape": shape}:
-                return sparse.csr_array(self.unpack(parts), tuple(shape))
-            case {"strings": strings}:
+            case {"sparse": parts, "shape": [int(), int()] as shape}:
+                return _sparse(self.unpack(parts), (shape[0], shape[1]))
+            case {"strings": list() as strings} if all(isinstance(text, str) for text in strings):
                 return np.array(strings, dtype=object)
             case {"list": parts}:
                 return [self.unpack(part) for part in parts]
@@ -200,43 +196,22 @@ class _ModelUnpacker(Unpacker):
                 return {key: self.unpack(part) for key, part in parts.items()}
         return super().unpack(tree)
 
-
-class _Hashing:
-    """A file that is written to, and hashed on the way."""
-
-    def __init__(self, file: IO[bytes]):
-        self.file, self.hash = file, hashlib.sha256()
-
-    def write(self, part: Any) -> int:
-        self.hash.update(part)
-        return self.file.write(part)
-
-
-def _write(file: IO[bytes], text: bytes, arrays: dict[str, Any]) -> None:
-    hashing = _Hashing(file)
-    hashing.write(_MAGIC + f"{FORMAT}\n".encode() + len(text).to_bytes(8, "little") + text)
-    for array in arrays.values():
-        np.lib.format.write_array(hashing, array, allow_pickle=False)
-    file.write(hashing.hash.digest())
+    def _estimator(self, name: Any, settings: dict[str, Any], fitted: dict[str, Any]) -> Any:
+        if name not in ESTIMATORS:
+            raise ValueError(f"it holds a {name!r}, which is no estimator of this version")
+        if strange := sorted(fitted.keys() - FITTED[name].keys()):
+            raise ValueError(f"it has {strange[0]!r}, which is no attribute of a {name}")
+        model = ESTIMATORS[name](**{key: self.unpack(part) for key, part in settings.items()})
+        for key, part in fitted.items():
+            setattr(model, key, self.unpack(part))
+        return model
 
 
-def _check_format(name: str, line: bytes) -> None:
-    number = line.removeprefix(_MAGIC).rstrip(b"\n")
-    if not (line.startswith(_MAGIC) and line.endswith(b"\n") and number.isdigit()):
-        raise ModelFileError(f"{name!r} is not a model that rankfold.save wrote, or its beginning is damaged")
-    found, here = int(number), f"rankfold {__version__}"
-    newer = f"format {found}, newer than this {here} reads ({FORMAT}): upgrade rankfold to load it"
-    remedy = "load it with the version that wrote it, or fit the model again"
-    older = f"old format {found}, which {here} no longer reads: {remedy}"
-    if found != FORMAT:
-        raise ModelFileError(f"{name!r} has the {newer if found > FORMAT else older}")
-
-
-def _is_whole(file: IO[bytes], length: int) -> bool:
-    """Whether the last bytes of a file are the hash of the `length` bytes before them."""
-    digest = hashlib.sha256()
-    file.seek(0)
-    while length > 0 and (chunk := file.read(min(_CHUNK, length))):
-        digest.update(chunk)
-        length -= len(chunk)
-    return file.read() == digest.digest()
+def _sparse(parts: tuple[Any, Any, Any], shape: tuple[int, int]) -> Any:
+    """A sparse table whose positions all lie within it: the loops that SciPy runs over it look at none."""
+    data, indices, indptr = parts
+    if data.dtype.kind not in "fiub" or indices.dtype.kind != "i" or indptr.dtype.kind != "i":
+        raise ValueError("a sparse table has real numbers, and integers for positions")
+    rows = sparse.csr_array(parts, shape)
+    rows.check_format(full_check=True)
+    return rows

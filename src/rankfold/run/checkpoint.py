@@ -1,31 +1,46 @@
-"""Runs in files: written whole or not at all, and read back to step on to the same numbers."""
+"""Runs in files: written whole or not at all, and read back to step on to the same numbers.
+
+A file has the form that `rankfold.run.container` describes, and need not be trusted. It holds no data, but
+what tells its data from others (`Cost.fingerprint`), and the value where the run stands, which is computed
+once more when it is read. Format 1, an archive of NumPy's without these two, is refused: a run on other data
+would give a false result.
+"""
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import warnings
 from dataclasses import dataclass
-from math import isclose
+from math import isclose, isfinite, isnan
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankfold._version import __version__
 from rankfold.atomic import replacing
-from rankfold.problem import Problem
-from rankfold.run.records import Packer, Unpacker, declared_classes, describe
+from rankfold.costs.arrays import check_factors
+from rankfold.linalg import eps
+from rankfold.problem import Here, Problem
+from rankfold.remembered import remembered
+from rankfold.run.container import Container
+from rankfold.run.records import UNFIT, Packer, Unpacker, declared_classes, describe
 from rankfold.run.result import Best, Progress
 from rankfold.run.trace import Trace
 
-FORMAT = 1
+_REMEDY = "resume it with the version that wrote it, or start the run again"
+# Numbers of a fingerprint differ by rounding: in the sums over all data, and in what offsets leave over.
+_ROUNDING = 1e-5
 
 
 class CheckpointError(ValueError):
-    """A file that is no checkpoint, is damaged, or belongs to another run."""
+    """A file that is no checkpoint, is damaged, is of another format, or belongs to another run.
+
+    Whatever is in a file, a run resumes from it or raises this; the message names the file.
+    """
+
+
+CHECKPOINTS = Container("checkpoint", 2, CheckpointError, _REMEDY)
 
 
 @dataclass(frozen=True)
@@ -66,7 +81,7 @@ class Writer:
         every, seconds = self._checkpoint.every, self._checkpoint.seconds
         if self._saved is None:
             # The first time everything may fail: a wrong path is noticed before there is work to lose.
-            save(self._checkpoint.path, progress, self._method, self._problem)
+            self._save(progress)
             self._saved = progress
         elif (every is not None and progress.iteration - self._saved.iteration >= every) or (
             seconds is not None and progress.seconds - self._saved.seconds >= seconds
@@ -78,9 +93,16 @@ class Writer:
         if self._saved is None or progress.iteration != self._saved.iteration:
             self._try_to_save(progress)
 
+    @remembered
+    def _data(self) -> dict[str, str | float]:
+        return self._problem.cost.fingerprint()
+
+    def _save(self, progress: Progress) -> None:
+        save(self._checkpoint.path, progress, self._method, self._problem, self._data)
+
     def _try_to_save(self, progress: Progress) -> None:
         try:
-            save(self._checkpoint.path, progress, self._method, self._problem)
+            self._save(progress)
         except OSError as error:
             # A full disk is no reason to lose the run; the previous file is still whole.
             path = os.fspath(self._checkpoint.path)
@@ -101,68 +123,137 @@ def _identity(method: Any, problem: Problem) -> dict[str, str]:
     }
 
 
-def save(path: str | os.PathLike[str], progress: Progress, method: Any, problem: Problem) -> None:
-    """Write a run to the file `path`, which holds the old content until all of the new is on disk."""
+def save(
+    path: str | os.PathLike[str],
+    progress: Progress,
+    method: Any,
+    problem: Problem,
+    data: dict[str, str | float],
+) -> None:
+    """Write a run to the file `path`, which holds the old content until all of the new is on disk.
+
+    `data` is the fingerprint of the problem's cost.
+    """
     packer = Packer(declared_classes(method, problem.geometry), problem.cost)
     run = (progress.state, tuple(progress.best), np.asarray(progress.trace))
     meta = {
-        "format": FORMAT,
         "rankfold": __version__,
         "iteration": progress.iteration,
         "seconds": progress.seconds,
-        "value_at_zero": float(problem.cost.value_at_zero),
         "identity": _identity(method, problem),
+        "value_at_zero": float(problem.cost.value_at_zero),
+        "data": data,
+        "value": _value(progress.state, problem),
         "run": [packer.pack(part) for part in run],
     }
-    text = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
-    contents: dict[str, Any] = {"meta": text, **packer.arrays}
     with replacing(path) as file:
-        np.savez(file, **contents)
+        CHECKPOINTS.write(file, meta, packer.arrays)
 
 
 def load(path: str | os.PathLike[str], method: Any, problem: Problem) -> Progress:
     """Read a run back from `path`, to go on with the same method on the same problem.
 
-    Raises CheckpointError if the file is damaged, is newer than this library, or belongs to another run.
+    Raises CheckpointError if the file is damaged, is of another format, holds what no checkpoint may, or
+    belongs to another run: one with another method or geometry, or on other data.
     """
     name = os.fspath(path)
-    content = Path(path).read_bytes()
+    with Path(path).open("rb") as file:
+        if file.read(2) == b"PK":
+            raise CheckpointError(
+                f"{name!r} has the old format 1, which this version no longer reads: {_REMEDY}"
+            )
+    meta, arrays = CHECKPOINTS.read(path)
     try:
-        meta, arrays = _decode(content)
-    except Exception as error:  # a damaged archive fails in more ways than zipfile and NumPy name
-        raise CheckpointError(f"{name!r} is no checkpoint, or damaged: {error}") from error
-    if meta["format"] > FORMAT:
-        raise CheckpointError(
-            f"{name!r} was written by rankfold {meta['rankfold']}, which is newer than this one "
-            f"({__version__}): upgrade rankfold to resume it"
+        identity, zero, data, value, run = _checked_meta(meta)
+        _check_identity(name, identity, _identity(method, problem))
+        _check_data(
+            name, {"value at W = 0": zero}, {"value at W = 0": float(problem.cost.value_at_zero)}, 0.0
         )
-    _check_identity(name, meta, method, problem)
-    unpacker = Unpacker(declared_classes(method, problem.geometry), arrays, problem)
-    try:
-        state, best, rows = (unpacker.unpack(tree) for tree in meta["run"])
-        return Progress(state, Best(*best), Trace.from_array(rows))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{name!r} does not fit rankfold {__version__}: {error}") from error
+        _check_data(name, data, problem.cost.fingerprint(), _ROUNDING)
+        unpacker = Unpacker(declared_classes(method, problem.geometry), arrays, problem)
+        state, best, rows = (unpacker.unpack(tree) for tree in run)
+        progress = Progress(state, _checked_best(best, problem), Trace.from_array(rows))
+        _check_value(name, value, _value(state, problem), zero, state.x)
+        _check_state(progress)
+    except CheckpointError:
+        raise
+    except UNFIT as error:
+        CHECKPOINTS.refuse(name, error)
+    return progress
 
 
-def _decode(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    # Every array is read here, which compares its checksum.
-    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-        arrays = {key: archive[key] for key in archive.files}
-    meta = json.loads(arrays.pop("meta").tobytes())
-    if not {"format", "rankfold", "identity", "value_at_zero", "run"} <= meta.keys():
-        raise ValueError("it lacks what every checkpoint has")
-    return meta, arrays
+def _checked_meta(meta: dict[str, Any]) -> tuple[dict[str, str], float, dict[str, Any], float, list[Any]]:
+    """Return what identifies the run, the value at zero, the data, the value, and the run."""
+    match meta:
+        case {
+            "identity": dict() as identity,
+            "value_at_zero": int() | float() as zero,
+            "data": dict() as data,
+            "value": int() | float() as value,
+            "run": [_, _, _] as run,
+        } if all(isinstance(part, str) for part in identity.values()):
+            return identity, float(zero), data, float(value), run
+    raise ValueError("it lacks what every checkpoint has")
 
 
-def _check_identity(name: str, meta: dict[str, Any], method: Any, problem: Problem) -> None:
-    for part, ours in _identity(method, problem).items():
-        saved = meta["identity"].get(part)
-        if saved != ours:
-            raise CheckpointError(f"{name!r} is from another run: its {part} is {saved}, here it is {ours}")
-    our_zero, saved_zero = float(problem.cost.value_at_zero), meta["value_at_zero"]
-    # The sum over all data differs with the number of threads, but only by rounding.
-    if not isclose(our_zero, saved_zero, rel_tol=1e-6):
+def _checked_best(best: Any, problem: Problem) -> Best:
+    """The best point so far, with the shape that points of this problem have, and its value."""
+    x, value, norm = best
+    _factors(x, problem)
+    return Best(x, float(value), float(norm))
+
+
+def _factors(x: Any, problem: Problem) -> tuple[Any, Any]:
+    """L and R of a point that a file holds."""
+    L, R = problem.with_rank_of(x).geometry.factors(x)
+    check_factors(problem.geometry.shape, (L,), (R,))
+    return L, R
+
+
+def _value(state: Any, problem: Problem) -> float:
+    """The value of the problem's cost where the state stands: not counted, nor computed again if known."""
+    here = getattr(state, "here", None)
+    known = isinstance(here, Here) and here.problem.cost is problem.cost and "_evaluation" in vars(here)
+    return float(cast(Here, here).value if known else problem.cost.value(*_factors(state.x, problem)))
+
+
+def _check_state(progress: Progress) -> None:
+    """Ask for what the driver will ask for: a file may have put anything into the fields of a state."""
+    state, row = progress.state, progress.trace[-1]
+    if not (isinstance(state.stalled, str) and isfinite(float(state.value)) and isfinite(row.value)):
+        raise ValueError("its state has no value, or does not say whether it has stalled")
+    if row.iteration != len(progress.trace) - 1 or not isfinite(row.seconds):
+        raise ValueError("its trace does not count the iterations, or the seconds")
+    float(state.gradient_norm)
+
+
+def _check_identity(name: str, saved: dict[str, str], ours: dict[str, str]) -> None:
+    for part, here in ours.items():
+        if saved.get(part) != here:
+            raise CheckpointError(
+                f"{name!r} is from another run: its {part} is {saved.get(part)}, here it is {here}"
+            )
+
+
+def _check_data(name: str, saved: dict[str, Any], ours: dict[str, Any], smallest: float) -> None:
+    """Compare what identifies data: strings to the last bit, numbers within rounding."""
+    for part, here in ours.items():
+        there = saved.get(part)
+        if isinstance(here, str) or not isinstance(there, (int, float)):
+            same = there == here
+        else:
+            both = isnan(here) and isnan(there)
+            same = both or isclose(here, there, rel_tol=_ROUNDING, abs_tol=smallest)
+        if not same:
+            raise CheckpointError(
+                f"{name!r} is from other data: its {part} is {there!r}, here it is {here!r}"
+            )
+
+
+def _check_value(name: str, saved: float, ours: float, zero: float, x: Any) -> None:
+    """Compare the value that the run had with that of its point now: other processors round otherwise."""
+    precision = max(eps(part) for part in x)
+    if not isclose(ours, saved, rel_tol=100 * precision**0.5, abs_tol=precision * abs(zero)):
         raise CheckpointError(
-            f"{name!r} is from other data: its value at W = 0 is {saved_zero!r}, here it is {our_zero!r}"
+            f"{name!r} is from another cost: its point has the value {saved!r} there, and {ours!r} here"
         )

@@ -1,11 +1,14 @@
 """Immutable states as plain arrays and JSON, and back, without running anything that a file names.
 
 A state is made of frozen dataclasses and named tuples. A file holds their names only; what a name means is
-looked up among the classes that method and geometry declare (`declared_classes`), never imported.
+looked up among the classes that method and geometry declare (`declared_classes`), never imported. A tree may
+come from anyone: one that no `Packer` made is refused with an error among `UNFIT`.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar
@@ -20,7 +23,12 @@ from rankfold.remembered import remembered
 from rankfold.solvers.base import StepReport
 
 Classes = Mapping[str, type]
+# What may go wrong with a tree that no `Packer` made.
+UNFIT = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _PLAIN = (type(None), bool, int, float, str)
+# References to one array, and points to evaluate: more than any state has. A short text could ask for more.
+_MAX_USES, _MAX_POINTS = 100, 16
+_DEVICE = r"(cpu|cuda|mps|xpu)(:\d{1,3})?"
 _THE_COST = {"cost": "of the problem"}
 _REMEMBERED = {name for name, thing in vars(Here).items() if isinstance(thing, remembered)}
 
@@ -138,6 +146,7 @@ class Unpacker:
     classes: Classes
     arrays: Mapping[str, NDArray[Any]]
     problem: Problem | None = None
+    _uses: Counter[str] = field(default_factory=Counter)
 
     def unpack(self, tree: Any) -> Any:
         """Return the value of `tree`."""
@@ -146,25 +155,36 @@ class Unpacker:
                 return self._here(x, cost, known)
             case {"cost": "of the problem"} if self.problem is not None:
                 return self.problem.cost
-            case {"scalar": name}:
-                return self.arrays[name][()]
-            case {"array": name}:
-                return self.arrays[name]
-            case {"torch": name, "device": device}:
-                import torch
-
-                return torch.from_numpy(self.arrays[name]).to(device)
+            case {"scalar": str() as name}:
+                return self._array(name, ndim=0)[()]
+            case {"array": str() as name}:
+                return self._array(name)
+            case {"torch": str() as name, "device": str() as device} if re.fullmatch(_DEVICE, device):
+                return _tensor(self._array(name), device)
             case {"tuple": parts}:
                 return tuple(self.unpack(part) for part in parts)
             case {"record": name, "fields": parts}:
                 return self._record(name, parts)
             case None | bool() | int() | float() | str():
                 return tree
-        raise ValueError(f"no value has the form {tree!r}")
+        raise ValueError(f"no value has the form {repr(tree)[:80]}")
+
+    def _array(self, name: str, ndim: int | None = None) -> NDArray[Any]:
+        self._use(name, _MAX_USES)
+        array = self.arrays[name]
+        if ndim is not None and array.ndim != ndim:
+            raise ValueError(f"{name} has {array.ndim} dimensions, where {ndim} are due")
+        return array
+
+    def _use(self, what: str, most: int) -> None:
+        self._uses[what] += 1
+        if self._uses[what] > most:
+            raise ValueError(f"it refers to {what!r} more than {most} times")
 
     def _here(self, x: Any, cost: Any, known: list[str]) -> Here:
         if self.problem is None:
             raise ValueError("it holds a point of a problem, and no problem is given")
+        self._use("here", _MAX_POINTS)
         point = self.unpack(x)
         # A method may stand at another rank than the problem's, or work on another cost, made from it.
         here = replace(self.problem.with_rank_of(point), cost=self.unpack(cost)).at(point)
@@ -182,8 +202,19 @@ class Unpacker:
         values = {part: self.unpack(tree) for part, tree in parts.items()}
         if not is_dataclass(cls):
             return cls(**values)
-        # Set field by field: what __init__ would derive or check was derived and checked before saving.
+        # Set field by field, for not every field is a parameter of __init__; what that checks is checked too.
         record = object.__new__(cls)
         for part, value in values.items():
             object.__setattr__(record, part, value)
+        if hasattr(record, "__post_init__"):
+            record.__post_init__()
         return record
+
+
+def _tensor(array: NDArray[Any], device: str) -> Any:
+    try:
+        import torch
+
+        return torch.from_numpy(array).to(device)
+    except (ImportError, RuntimeError, AssertionError) as error:  # torch's own, if there is no such device
+        raise ValueError(f"it holds a tensor on the device {device!r}, which is not here: {error}") from error

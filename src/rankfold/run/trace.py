@@ -71,7 +71,12 @@ class Trace:
 
     @classmethod
     def from_array(cls, array: NDArray[np.void]) -> Trace:
-        """Return the trace that `np.asarray` turned into `array`."""
+        """Return the trace that `np.asarray` turned into `array`; ValueError for any other array."""
+        letters = {int: "i", float: "f", str: "U"}
+        due = [(name, letters[kind]) for name, kind in _KINDS.items()]
+        names = array.dtype.names or ()
+        if array.ndim != 1 or [(n, array.dtype[n].kind) for n in names] != due:
+            raise ValueError(f"no trace has the shape {array.shape} and the type {array.dtype}")
         return cls([TraceRow(*row) for row in array.tolist()])
 
     def extended(self, row: TraceRow) -> Trace:

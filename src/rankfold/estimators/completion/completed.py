@@ -27,10 +27,10 @@ from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.neighbours import Neighbours, Recommendations, directions, forget, largest
 from rankfold.estimators.completion.offsets import predictions
 from rankfold.estimators.completion.pattern import Pattern, counted
-from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import all_or_nothing
 from rankfold.estimators.inputs import checked_places, given_labels, pair_columns
 from rankfold.estimators.tensors import like_given, without_tensors
+from rankfold.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator

@@ -22,9 +22,9 @@ from rankfold.estimators.completion.entries import completion_of, refuse_without
 from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.penalised import Penalised
-from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import Geometries, all_or_nothing, fit_problem, problem_of, record_run
 from rankfold.estimators.inputs import checked_rank, checked_regularization, is_auto
+from rankfold.fingerprint import fingerprint
 from rankfold.problem import Problem
 from rankfold.run.blas import one_blas_thread
 from rankfold.run.checkpoint import Checkpoint

@@ -10,12 +10,12 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import all_or_nothing, record_run, warn_unless_converged
 from rankfold.estimators.imputer.factor_model import FactorModel, fit, rank_errors
 from rankfold.estimators.imputer.tables import as_table, like_table
 from rankfold.estimators.inputs import checked_rank, is_auto
 from rankfold.estimators.rank_errors import RankErrors
+from rankfold.fingerprint import fingerprint
 
 MAX_FEATURES = 8192  # the model holds two matrices of features × features
 

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankfold.costs.losses import Loss
 from rankfold.costs.regularisers import Frobenius
 from rankfold.entries.given_arrays import check_size, plain, unmasked
-from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import (
     Geometries,
     all_or_nothing,
@@ -34,6 +33,7 @@ from rankfold.estimators.inputs import (
 from rankfold.estimators.pairs.paired_features import PairedFeatures
 from rankfold.estimators.rank_errors import RankErrors, choose_rank
 from rankfold.estimators.tensors import TensorScore, like_given, without_tensors
+from rankfold.fingerprint import fingerprint
 from rankfold.problem import Problem
 from rankfold.solvers import Method
 

@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from rankfold.entries.given_arrays import check_size, plain, with_holes
-from rankfold.estimators.fingerprint import fingerprint
 from rankfold.estimators.fitting import Geometries, all_or_nothing, fit_model, record_run, try_model
 from rankfold.estimators.inputs import (
     checked_rank,
@@ -23,6 +22,7 @@ from rankfold.estimators.inputs import (
 from rankfold.estimators.regression.criteria import CRITERIA, Candidates
 from rankfold.estimators.regression.observations import Fit, Observations, fits
 from rankfold.estimators.tensors import TensorScore, like_given, without_tensors
+from rankfold.fingerprint import fingerprint
 from rankfold.problem import Problem
 from rankfold.run.result import Result
 from rankfold.solvers import Method

@@ -6,6 +6,7 @@ import hashlib
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 
@@ -29,3 +30,11 @@ def _bytes_of(array: Any) -> Any:
     if array.dtype.hasobject:
         return repr(array.tolist()).encode(errors="surrogatepass")
     return array.view(np.uint8)
+
+
+def spread(count: int, step: float, first: int = 0) -> NDArray[np.float64]:
+    """Return numbers from -1/2 to 1/2, spread as if at random, and the same everywhere.
+
+    Multiples of an irrational number, modulo 1; of numbers `first` to `first + count`, counted from 1.
+    """
+    return np.asarray((np.arange(first + 1, first + count + 1) * step) % 1.0 - 0.5)

@@ -1,0 +1,200 @@
+"""A model file may come from anyone: what no fit could have found is refused, and reaches no kernel."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import rankfold as rf
+from estimators.every_estimator import NAMES, example
+from rankfold.estimators import model_files as files
+from rankfold.estimators.schemas import FITTED, OPTIONAL, SETTINGS
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A file of each model, and what is in it."""
+    folder = tmp_path_factory.mktemp("models")
+    for name in NAMES:
+        rf.save(example(name).fitted(), folder / name)
+    return folder
+
+
+def rewritten(models, name, change):
+    """The file of a model with its text and arrays changed, and a checksum that fits."""
+    meta, arrays = files.MODELS.read(models / name)
+    change(meta["model"], arrays)
+    path = models / f"changed-{name}"
+    with path.open("wb") as file:
+        files.MODELS.write(file, meta, arrays)
+    return path
+
+
+def put(part, key, thing):
+    return lambda tree, arrays: tree[part].update({key: thing})
+
+
+def fitted(change, key, *way):
+    """A change of the array that a fitted attribute refers to."""
+
+    def apply(tree, arrays):
+        place = tree["fitted"][key]
+        for step in way:
+            place = place[step]
+        arrays[place["array"]] = change(arrays[place["array"]])
+
+    return apply
+
+
+def with_first(value):
+    def change(array):
+        array = array.copy()
+        array.reshape(-1)[0] = value
+        return array
+
+    return change
+
+
+LEFT, RIGHT = ("tuple", 0), ("tuple", 1)
+POINTERS, INDICES = ("fields", "indptr"), ("fields", "indices")
+WRONG = [
+    ("MatrixCompletion", change, message)
+    for change, message in [
+        # what failures were found with
+        (fitted(with_first(4_000_000_000), "observed_", *INDICES), "observed_.indices must be from 0"),
+        (fitted(with_first(1), "observed_", *POINTERS), "observed_.indptr must be rising"),
+        (fitted(lambda a: np.where(np.arange(a.size) == 3, 10**9, a), "observed_", *POINTERS), "rising"),
+        (fitted(lambda a: a[:-1], "observed_", *POINTERS), "observed_.indptr has a length"),
+        (fitted(lambda a: a.astype(np.int32), "observed_", *POINTERS), "not an array of 1 dim"),
+        (fitted(lambda a: a[:-1], "observed_", *INDICES), "observed_.indices has a length"),
+        (fitted(lambda a: a.astype(np.uint8), "observed_", *INDICES), "observed_.indices is"),
+        (fitted(lambda a: a[:0], "observed_", *INDICES), "observed_.indices has a length"),
+        (fitted(with_first(np.nan), "factors_", *LEFT), r"factors_\[0\] must be finite"),
+        (fitted(with_first(-np.inf), "factors_", *RIGHT), r"factors_\[1\] must be finite"),
+        (fitted(lambda a: a[1:], "factors_", *LEFT), r"factors_\[0\] has a length"),
+        (fitted(lambda a: a[:, :1], "factors_", *RIGHT), r"factors_\[1\] has a length"),
+        (fitted(lambda a: a.astype(np.float16), "factors_", *RIGHT), r"factors_\[1\] is an array"),
+        (fitted(lambda a: a.astype("U9"), "factors_", *RIGHT), r"factors_\[1\] is an array"),
+        (fitted(lambda a: a[:-1], "biases_", "fields", "rows"), "biases_.rows has a length"),
+        (fitted(with_first(np.nan), "biases_", "fields", "cols"), "biases_.cols must be finite"),
+        (put("fitted", "shape_", {"tuple": [10**12, 3]}), "has a length"),
+        (put("fitted", "shape_", {"tuple": [-1, 3]}), "not a whole number of 1"),
+        (put("fitted", "shape_", {"tuple": [True, 3]}), "not a whole number"),
+        (put("fitted", "rank_", 0), "rank_ is 0"),
+        (put("fitted", "rank_", 10**30), "rank_ is 1000"),
+        (put("fitted", "rank_", "2"), "rank_ is '2'"),
+        (put("fitted", "regularization_", -1.0), "regularization_ is -1.0"),
+        (put("fitted", "regularization_", float("nan")), "regularization_ is nan"),
+        (put("fitted", "predict", None), "'predict', which is no attribute"),
+        (put("fitted", "__dict__", {"dict": {}}), "'__dict__', which is no attribute"),
+        (put("fitted", "__init__", None), "'__init__', which is no attribute"),
+        (put("fitted", "__class__", None), "'__class__', which is no attribute"),
+        (put("fitted", "stop_kind_", "late"), "stop_kind_ is 'late'"),
+        (put("fitted", "trace_", {"array": "array0"}), "trace_ is an array"),
+        (put("fitted", "trace_", {"trace": {"array": "array0"}}), "no trace has the shape"),
+        (put("fitted", "row_labels_", {"array": "array0"}), "row_labels_ has a length"),
+        (put("fitted", "rank_path_", 5), "rank_path_ is 5"),
+        (lambda tree, arrays: tree["fitted"].pop("observed_"), "observed_ is missing"),
+        (lambda tree, arrays: tree["fitted"].pop("stop_kind_"), "stop_kind_ is missing"),
+        (put("settings", "__class__", 5), "unexpected keyword argument"),
+        (put("settings", "bias", "yes"), "bias is 'yes'"),
+        (put("settings", "tol", None), "tol is None"),
+        (put("settings", "loss", {"loss": "square", "parameter": "x"}), "no value has the form"),
+        (put("settings", "loss", {"loss": 5, "parameter": 0.0}), "loss must be one of"),
+        (put("settings", "dtype", {"dtype": "f8,(9,9)f8"}), "no value has the form"),
+        (put("settings", "geometry", {"geometry": "os"}), "no value has the form"),
+        (put("settings", "geometry", 5), "geometry is 5"),
+        (put("settings", "solver", 5), "solver is 5"),
+        (put("settings", "solver", {"record": "os.system", "fields": {}}), "holds a os.system"),
+        (put("settings", "random_state", "0"), "random_state is '0'"),
+        (put("settings", "verbose", {"list": []}), "verbose is"),
+    ]
+] + [
+    ("LowRankImputer", fitted(with_first(0.0), "noise_variance_"), "noise_variance_ must be finite and"),
+    ("LowRankImputer", fitted(with_first(-1), "indicated_features_"), "indicated_features_ must be from 0"),
+    ("LowRankImputer", fitted(with_first(6), "indicated_features_"), "indicated_features_ must be from 0"),
+    ("LowRankImputer", fitted(lambda a: a[1:], "empty_features_"), "empty_features_ has a length"),
+    ("LowRankImputer", put("fitted", "n_features_in_", 7), "has a length"),
+    ("LowRankImputer", put("fitted", "_sklearn_output_config", {"dict": {"fit": "pandas"}}), "set_output"),
+    ("PairRegressor", put("settings", "right", 5), "right is 5"),
+    ("PairClassifier", fitted(lambda a: a[:1], "classes_"), "classes_ has a length"),
+    ("PairRegressor", fitted(lambda a: a[1:], "left_coef_"), "left_coef_ has a length"),
+    ("ReducedRankRegression", fitted(lambda a: a[:, 1:], "coef_"), "has a length"),
+    ("ReducedRankRegression", put("fitted", "target_names_", {"strings": ["a", 5]}), "no value has the form"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "change", "message"), WRONG)
+def test_what_no_fit_could_have_found_is_refused(models, name, change, message):
+    with pytest.raises(rf.ModelFileError, match=f"changed-{name}.*{message}"):
+        rf.load(rewritten(models, name, change))
+
+
+@pytest.mark.parametrize(
+    "thing", [5, None, "model", [], {}, {"tuple": []}, {"estimator": "MatrixCompletion"}, {"array": "array0"},
+              {"estimator": ["MatrixCompletion"], "settings": {}, "fitted": {}},
+              {"estimator": "MatrixCompletion", "settings": 5, "fitted": {}},
+              {"estimator": "MatrixCompletion", "settings": {}, "fitted": [1]}],
+)  # fmt: skip
+def test_a_file_without_a_model_is_refused(models, thing):
+    path = models / "no-model"
+    with path.open("wb") as file:
+        files.MODELS.write(file, {"model": thing}, {"array0": np.ones(3)})
+    with pytest.raises(rf.ModelFileError, match="no-model"):
+        rf.load(path)
+
+
+@pytest.mark.parametrize(
+    ("data", "indices", "indptr"),
+    [
+        ([1.0, 1.0, 1.0], [0, 10**9, 2], [0, 1, 2, 3]),
+        ([1.0, 1.0, 1.0], [0, -1, 2], [0, 1, 2, 3]),
+        ([1.0, 1.0, 1.0], [0, 1, 2], [0, 2, 1, 3]),
+        ([1.0, 1.0, 1.0], [0, 1, 2], [0, 1, 2, 1_500_000_000]),
+        ([1.0, 1.0, 1.0], [0j, 1j, 2j], [0, 1, 2, 3]),
+        ([1.0, 1.0, 1.0], [0.0, 1.0, 2.0], [0, 1, 2, 3]),
+        (["a", "b", "c"], [0, 1, 2], [0, 1, 2, 3]),
+    ],
+)
+def test_tables_whose_pointers_lead_out_of_them_are_refused(models, data, indices, indptr):
+    def change(tree, arrays):
+        parts = []
+        for part in (data, indices, indptr):
+            parts.append({"array": f"array{len(arrays)}"})
+            arrays[parts[-1]["array"]] = np.array(part)
+        tree["settings"]["right"] = {"sparse": {"tuple": parts}, "shape": [3, 3]}
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(rf.ModelFileError, match="changed-PairRegressor"):
+            rf.load(rewritten(models, "PairRegressor", change))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_tables_name_all_that_an_estimator_has(name):
+    model = example(name).fitted()
+    found = {key for key in vars(model) if files._is_fitted(key)}
+    assert found | set(OPTIONAL) == set(FITTED[name])
+    assert model.get_params(deep=False).keys() <= SETTINGS.keys()
+
+
+def test_what_could_not_be_read_back_is_not_written(tmp_path):
+    model = example("MatrixCompletion").fitted()
+    model.observed_ = model.observed_._replace(indices=np.full_like(model.observed_.indices, 4_000_000_000))
+    with pytest.raises(ValueError, match=r"MatrixCompletion cannot be saved: observed_.indices must be"):
+        rf.save(model, tmp_path / "model")
+    model = example("MatrixCompletion").fitted()
+    model.note_ = "mine"
+    with pytest.raises(TypeError, match=r"MatrixCompletion.note_ is no attribute of a MatrixCompletion"):
+        rf.save(model, tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_method_of_a_loaded_model_works(models):
+    model, shown = rf.load(models / "MatrixCompletion"), example("MatrixCompletion")
+    rows, cols = (np.unique(side)[:3] for side in np.asarray(shown.X).T)
+    model.recommend(rows)
+    model.similar(cols)
+    model.fold_in([(rows[0], cols[0])], [1.0])
+    model.partial_fit([(rows[0], cols[0])], [1.0])
+    assert np.isfinite(model.predict(shown.X)).all()

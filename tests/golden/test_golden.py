@@ -1,0 +1,57 @@
+"""Files that earlier versions wrote: read to the same numbers, or refused with the remedy, for ever.
+
+A new format adds its files, written by the code of that day; those that are here are never written anew.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rankfold as rf
+
+HERE = Path(__file__).parent
+ANSWERS = json.loads((HERE / "answers.json").read_text("utf-8"))
+KNOWN = np.flatnonzero(np.arange(30) % 5 != 4 * (np.arange(30) % 2))
+
+
+def golden_problem():
+    """What the checkpoints are of."""
+    cost = rf.Completion(*np.divmod(KNOWN, 5), np.sin(1.0 + KNOWN**1.5), (6, 5))
+    return rf.Problem(cost, rf.FullRank(cost.shape, 2))
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_models_of_format_2_predict_what_they_did(name):
+    model = rf.load(HERE / f"{name}-format2.rankfold")
+    asked = "transform" if name == "LowRankImputer" else "predict"
+    query = ANSWERS[name]["query"]
+    if name == "LowRankImputer":
+        query = np.array(query, dtype=np.float64)  # None, a hole, becomes NaN
+    elif name == "PairRegressor":
+        query = np.array(query, dtype=np.int64)
+    found = getattr(model, asked)(query)
+    np.testing.assert_allclose(found, ANSWERS[name]["answer"], rtol=1e-12, atol=1e-12)
+
+
+def test_models_of_format_1_are_refused_with_the_remedy():
+    with pytest.raises(
+        rf.ModelFileError, match=r"MatrixCompletion-format1.*old format 1.*fit the model again"
+    ):
+        rf.load(HERE / "MatrixCompletion-format1.rankfold")
+
+
+def test_checkpoints_of_format_2_are_resumed():
+    path, options = HERE / "run-format2.ckpt", {"max_iterations": 6, "tolerance": 0}
+    resumed = rf.minimize(golden_problem(), rf.ConjugateGradient(), resume=path, **options)
+    whole = rf.minimize(golden_problem(), rf.ConjugateGradient(), **options)
+    np.testing.assert_allclose(resumed.trace["value"], whole.trace["value"], rtol=1e-9)
+    np.testing.assert_allclose(
+        resumed.factors[0] @ resumed.factors[1].T, whole.factors[0] @ whole.factors[1].T, 1e-6
+    )
+
+
+def test_checkpoints_of_format_1_are_refused_with_the_remedy():
+    with pytest.raises(rf.CheckpointError, match=r"run-format1.*old format 1.*start the run again"):
+        rf.minimize(golden_problem(), rf.ConjugateGradient(), resume=HERE / "run-format1.ckpt")

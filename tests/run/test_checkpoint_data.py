@@ -1,0 +1,145 @@
+"""A run is resumed on its own data only; and on these also where sums are rounded otherwise."""
+
+import numpy as np
+import pytest
+
+import rankfold as rf
+from rankfold.baselines import RTRMC, SVP, LMaFit
+from rankfold.run import checkpoint as cp
+
+ROWS, COLS = np.divmod(np.arange(60), 6)
+KNOWN = np.arange(60) % 5 != 4
+VALUES = np.sin(1.0 + np.arange(60) ** 1.5)
+RNG = np.random.default_rng(0)
+X, Z = RNG.standard_normal((60, 10)), RNG.standard_normal((60, 6))
+
+
+def completion(values=VALUES, known=KNOWN, weights=None, loss="square"):
+    return rf.Completion(ROWS[known], COLS[known], values[known], (10, 6), weights=weights, loss=loss)
+
+
+def custom(values=VALUES):
+    target = values.reshape(10, 6)
+
+    def partials(L, R):
+        E = L @ R.T - target
+        return np.sum(E**2), 2 * E @ R, 2 * E.T @ L
+
+    return rf.Custom.from_partials(partials, (10, 6))
+
+
+COSTS = {
+    "completion": completion,
+    "poisson": lambda values=VALUES: completion(np.abs(values), loss="poisson"),
+    "regularised": lambda values=VALUES: completion(values) + rf.Frobenius(0.1),
+    "with offsets": lambda values=VALUES: rf.WithOffsets(completion(values)),
+    "pairs": lambda values=VALUES: rf.Pairs(X, Z, values),
+    "regression": lambda values=VALUES: rf.Regression(X[:10], np.where(KNOWN, values, np.nan).reshape(10, 6)),
+    "custom": custom,
+}
+
+
+def moved(order):
+    """The known values in another order: the value at W = 0 stays."""
+    values = VALUES.copy()
+    values[KNOWN] = VALUES[KNOWN][order]
+    return values
+
+
+OTHERS = {
+    "negated": -VALUES,
+    "shuffled": moved(np.random.default_rng(1).permutation(48)),
+    "mirrored": moved(np.arange(48)[::-1]),
+    "two exchanged": moved(np.r_[1, 0, 2:48]),
+}
+
+
+def run(cost, **options):
+    problem = rf.Problem(cost, rf.FullRank(cost.shape, 2))
+    return rf.minimize(problem, rf.ConjugateGradient(), tolerance=0, **options)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    def save(cost):
+        run(cost, max_iterations=3, checkpoint=tmp_path / "run.ckpt")
+        return tmp_path / "run.ckpt"
+
+    return save
+
+
+@pytest.mark.parametrize("name", COSTS)
+@pytest.mark.parametrize("change", OTHERS)
+def test_other_values_are_refused(saved, name, change):
+    path = saved(COSTS[name]())
+    if name == "poisson" and change == "negated":
+        pytest.skip("counts have no sign")
+    with pytest.raises(rf.CheckpointError, match=r"run\.ckpt.*is from other data: its .* is .*, here it is"):
+        run(COSTS[name](OTHERS[change]), max_iterations=5, resume=path)
+
+
+@pytest.mark.parametrize("name", COSTS)
+def test_a_run_goes_on_where_its_data_differ_by_rounding_alone(saved, name):
+    path = saved(COSTS[name]())
+    rounded = VALUES * (1 + 1e-12 * np.cos(np.arange(60)))
+    assert run(COSTS[name](rounded), max_iterations=5, resume=path).iterations == 5
+
+
+@pytest.mark.parametrize(
+    ("other", "part"),
+    [
+        (completion(weights=np.linspace(1, 2, 48)), "weights"),
+        (completion(known=KNOWN[::-1]), "entries"),
+        (completion(loss="huber"), "loss"),
+    ],
+)
+def test_the_part_that_differs_is_named(saved, other, part):
+    path = saved(completion())
+    with pytest.raises(rf.CheckpointError, match=rf"from other data: its (value at W = 0|{part}) is"):
+        run(other, max_iterations=5, resume=path)
+
+
+def test_another_weight_of_a_penalty_is_refused(saved):
+    path = saved(completion() + rf.Frobenius(0.1))
+    with pytest.raises(rf.CheckpointError, match="from other data: its value at a fixed W is"):
+        run(completion() + rf.Frobenius(0.2), max_iterations=5, resume=path)
+
+
+def test_the_order_of_the_entries_is_no_part_of_the_data(saved):
+    path, order = saved(completion()), np.random.default_rng(2).permutation(np.flatnonzero(KNOWN))
+    turned = rf.Completion(ROWS[order], COLS[order], VALUES[order], (10, 6))
+    assert run(turned, max_iterations=5, resume=path).value == run(completion(), max_iterations=5).value
+
+
+def test_a_cost_that_changes_behind_its_fingerprint_is_noticed_by_its_value(saved, monkeypatch):
+    path = saved(completion())
+    monkeypatch.setattr(rf.Completion, "fingerprint", lambda cost: {})
+    with pytest.raises(rf.CheckpointError, match=r"run\.ckpt.*is from another cost: its point has the value"):
+        run(completion(OTHERS["mirrored"]), max_iterations=5, resume=path)
+
+
+def test_the_fingerprint_is_taken_once_a_run(tmp_path, monkeypatch):
+    calls, honest = [], rf.Completion.fingerprint
+    monkeypatch.setattr(rf.Completion, "fingerprint", lambda cost: (calls.append(1), honest(cost))[1])
+    run(completion(), max_iterations=4, checkpoint=rf.Checkpoint(tmp_path / "run", every=1))
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("geometry", "method"),
+    [(rf.FullRank, LMaFit()), (rf.Embedded, SVP()), (rf.SubspaceProjection, RTRMC())],
+    ids=lambda thing: type(thing).__name__,
+)
+@pytest.mark.parametrize("cut", [slice(0, 1), slice(0, 0)])
+def test_states_of_baselines_whose_arrays_do_not_fit_reach_no_kernel(tmp_path, geometry, method, cut):
+    problem, path = rf.Problem(completion(), geometry((10, 6), 2)), tmp_path / "run.ckpt"
+    rf.minimize(problem, method, max_iterations=2, tolerance=0, checkpoint=path)
+    meta, arrays = cp.CHECKPOINTS.read(path)
+    for name in [name for name, array in arrays.items() if array.ndim and not array.dtype.names]:
+        with path.open("wb") as file:
+            cp.CHECKPOINTS.write(file, meta, arrays | {name: arrays[name][cut]})
+        try:
+            result = rf.minimize(problem, method, max_iterations=5, tolerance=0, resume=path)
+        except rf.CheckpointError:
+            continue
+        assert isinstance(result.error, ValueError)
