@@ -143,8 +143,8 @@ class Nuclear(Cost):
     def gradient_products(self, L: Array, R: Array) -> Products:
         """Return the function (X, Y) ↦ (S X, SᵀY) for S = λ D_r^½ U Vᵀ D_c^½.
 
-        U and V are of the singular values of D_r^½ W D_c^½ that are above rounding: where there are fewer than
-        columns in L and R, that is the subgradient which is 0 beyond the column and row spaces of W.
+        U and V are of the singular values of D_r^½ W D_c^½ that are above rounding: where there are fewer of
+        them than columns in L and R, that is the subgradient which is 0 beyond the spaces of W.
         """
         xp = array_namespace(L)
         # By QR: `svd_of_product` mixes what is lost of L or R with the rest.
