@@ -312,7 +312,7 @@ def test_with_few_samples_each_is_a_fold_and_one_is_too_few():
 
 
 def test_by_default_neither_noise_nor_its_absence_is_a_trap():
-    """Without a penalty the first is far worse than the mean; with one that is never 0, the second inexact."""
+    """Without a penalty the first is far worse than the mean; with one never 0, the second inexact."""
     X, Y = draw(n=2024, q=20, k=6, noise=8.0)
     few, unseen = slice(24), slice(24, None)
     assert Model(2, regularization=0.0).fit(X[few], Y[few]).score(X[unseen], Y[unseen]) < -0.5

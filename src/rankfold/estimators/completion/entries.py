@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,18 @@ def given_values(X: Any, y: Any) -> Any:
             "or Triples as X"
         )
     return without_tensors(y)[0]
+
+
+def warn_if_all_equal(values: NDArray[Any]) -> None:
+    """Warn of values that do not say how entries differ: clicks, mostly, without the pairs not clicked."""
+    if values.size > 1 and np.all(values == values[0]):
+        warnings.warn(
+            f"all {values.size} values are {values[0]}, and a constant fits them: no entry is better than another. "
+            "If these are clicks, the pairs without one are data too: give a sample of them the value 0 and a "
+            "small sample_weight, or minimise rankfold.Completion + rankfold.Unobserved",
+            UserWarning,
+            stacklevel=6,
+        )
 
 
 def completion_of(data: Triples, sample_weight: Any, loss: str | Loss, dtype: DTypeLike) -> Completion:
