@@ -215,6 +215,7 @@ def test_more_regularisation_than_the_data_can_bear_leaves_the_offsets():
     np.testing.assert_allclose(everywhere(fitted), mean + b[:, None] + c)
 
 
+@pytest.mark.filterwarnings("ignore:all 1200 values are 4.0")
 def test_constant_values_are_predicted():
     X, _, _ = ratings()
     np.testing.assert_allclose(model().fit(X, np.full(len(X), 4.0)).predict(X), 4.0, atol=1e-6)

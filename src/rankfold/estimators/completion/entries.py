@@ -74,8 +74,8 @@ def warn_if_all_equal(values: NDArray[Any]) -> None:
     """Warn of values that do not say how entries differ: clicks, mostly, without the pairs not clicked."""
     if values.size > 1 and np.all(values == values[0]):
         warnings.warn(
-            f"all {values.size} values are {values[0]}, and a constant fits them: no entry is better than another. "
-            "If these are clicks, the pairs without one are data too: give a sample of them the value 0 and a "
+            f"all {values.size} values are {values[0]}, and a constant fits them: all entries are alike. If "
+            "these are clicks, the pairs without one are data too: give a sample of them the value 0 and a "
             "small sample_weight, or minimise rankfold.Completion + rankfold.Unobserved",
             UserWarning,
             stacklevel=6,
