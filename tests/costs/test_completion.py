@@ -1,5 +1,6 @@
 """Completion as a cost over a store; what the store computes is tested in tests/entries."""
 
+import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
@@ -58,3 +59,12 @@ def test_entries_that_are_not_in_memory_are_not_handed_out():
         _ = cost.observed
     with pytest.raises(TypeError, match="held by Elsewhere"):
         rf.WithOffsets(cost)
+
+
+@pytest.mark.parametrize("largest", [1, 40, 3000])
+def test_counts_of_any_size_have_a_start_that_is_better_than_zero(largest):
+    rng = np.random.default_rng(0)
+    rows, cols = np.nonzero(rng.random((20, 15)) < 0.5)
+    cost = rf.Completion(rows, cols, rng.integers(0, largest + 1, rows.size), (20, 15), loss="poisson")
+    U, s, V = cost.start(3)
+    assert cost.value(U * s, V) < cost.value_at_zero

@@ -139,3 +139,11 @@ def test_errors():
             rf.Regression(*arguments)
     with pytest.raises(ValueError, match="closed form needs the square loss"):
         rf.Regression(X, Y, "huber").closed_form(1)
+
+
+def test_a_regression_of_large_counts_starts_below_zero():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((30, 4)), rng.integers(0, 3000, (30, 3))
+    cost = rf.Regression(X, Y, loss="poisson")
+    U, s, V = cost.start(2)
+    assert cost.value(U * s, V) < cost.value_at_zero

@@ -94,3 +94,25 @@ def test_errors():
         (rf.Nuclear(1.0) + rf.Frobenius(1.0)).start(1)
     with pytest.raises(TypeError, match="not quadratic"):
         (DATA + rf.Nuclear(1.0)).polynomial([np.ones((9, 1))], [np.ones((7, 1))])
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_products_with_the_gradient_of_a_nuclear_norm_do_not_see_columns_that_add_nothing_to_w(
+    rank, weighted
+):
+    """S = λ D_r^½ U Vᵀ D_c^½ from a dense decomposition of W, whose rank is below the number of columns."""
+    draw = np.random.default_rng(1)
+    rows, cols = (draw.uniform(1, 3, d) if weighted else np.ones(d) for d in SHAPE)
+    A, B, X, Y = (draw.standard_normal((d, k)) for d, k in ((9, rank), (7, rank), (7, 2), (9, 2)))
+    L, R = (np.hstack([Z, Z @ draw.standard_normal((rank, 2))]) for Z in (A, B))
+    W = L @ R.T
+    U, _, Vt = np.linalg.svd(np.sqrt(np.outer(rows, cols)) * W)
+    S = 0.3 * np.sqrt(np.outer(rows, cols)) * (U[:, :rank] @ Vt[:rank])
+    options = {"row_weights": rows, "col_weights": cols} if weighted else {}
+    nuclear = rf.Nuclear(0.3, **options)
+    gradient = np.zeros(SHAPE)
+    gradient[ROWS, COLS] = 2 * (W[ROWS, COLS] - VALUES) / VALUES.size
+    for cost, dense in ((nuclear, S), (DATA + 2 * nuclear, gradient + 2 * S)):
+        for found, due in zip(cost.gradient_products(L, R)(X, Y), (dense @ X, dense.T @ Y), strict=True):
+            assert_allclose(found, due, atol=1e-9)

@@ -39,10 +39,11 @@ DEFAULTS = {
     | {
         "rank": "auto",
         "criterion": "cv",
-        "regularization": 0.0,
+        "regularization": "auto",
         "fit_intercept": True,
         "cv": 5,
-        "tol": 1e-13,
+        "tol": 1e-10,
+        "loss": "square",
     },
 }
 

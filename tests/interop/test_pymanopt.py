@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 from pymanopt.optimizers import ConjugateGradient, TrustRegions
 
 import rankfold as rf
-from geometry.variants import VARIANTS, every, products, velocity, well_conditioned_point
-from rankfold.interop.pymanopt import LowRank, TangentVector, as_problem
+from geometry.variants import VARIANTS, every, velocity, well_conditioned_point
+from rankfold.interop.pymanopt import LowRank, TangentVector, _product, as_problem
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_partial_derivatives_become_the_gradient(name):
         assert_allclose(one, two, atol=1e-10)
 
 
-@products
+@every
 def test_second_derivatives_become_the_hessian(name):
     manifold, problem = dense_problem(name)
     geometry = manifold.geometry
@@ -67,11 +67,19 @@ def test_second_derivatives_become_the_hessian(name):
         assert_allclose(one, two, atol=1e-10)
 
 
-def test_embedded_names_the_way_to_second_derivatives():
-    manifold = LowRank(rf.Embedded((7, 5), 2))
-    x = manifold.random_point()
+@every
+def test_trust_regions_take_an_autodiff_cost(name):
+    """The best approximation of rank 2 is that of the singular value decomposition."""
+    manifold, problem = dense_problem(name)
+    x = manifold.geometry.from_svd(*well_conditioned_point(rf.Embedded(TARGET.shape, 2), seed=1))
+    result = TrustRegions(verbosity=0, min_gradient_norm=1e-8).run(problem, initial_point=x)
+    least = np.sum(np.linalg.svd(TARGET, compute_uv=False)[2:] ** 2) / 2
+    assert_allclose(result.cost, least, rtol=1e-8)
+
+
+def test_a_geometry_of_another_kind_is_told_the_way():
     with pytest.raises(NotImplementedError, match="use as_problem"):
-        manifold.euclidean_to_riemannian_hessian(x, x, x, manifold.random_tangent_vector(x))
+        _product(rf.Embedded((7, 5), 2))
 
 
 @every
@@ -79,6 +87,7 @@ def test_the_manifold_agrees_with_the_geometry(name):
     geometry = VARIANTS[name]((9, 6), 2)
     manifold = LowRank(geometry)
     assert manifold.dim == geometry.dimension
+    assert manifold.typical_dist == np.sqrt(geometry.dimension)
     x, y = geometry.random_point(0), geometry.random_point(1)
     xi, eta = (TangentVector(geometry.random_tangent(x, seed)) for seed in (2, 3))
     assert manifold.inner_product(x, xi, eta) == geometry.inner(

@@ -2,7 +2,12 @@ import numpy as np
 import pytest
 
 import rankfold as rf
-from rankfold.selection.identifiability import Identifiability, identifiability, shortages
+from rankfold.selection.identifiability import (
+    Identifiability,
+    _outside_range,
+    identifiability,
+    shortages,
+)
 
 
 def jacobian_null(rows, cols, L, R):
@@ -72,3 +77,45 @@ def test_short_lines_are_named_and_the_first_five_shown():
         "9 entries cannot determine 16 degrees of freedom",
     ]
     assert shortages(cost, rank=1) == []
+
+
+def small_pattern(seed):
+    """Two blocks with a few entries between them, or entries at random: often one direction is free."""
+    rng = np.random.default_rng(seed)
+    rank = int(rng.integers(1, 3))
+    if seed % 2:  # an entry between the blocks takes one of rank² free directions away
+        half, between = int(rng.integers(5, 9)), rank**2 - int(rng.integers(0, 2))
+        known = np.kron(np.eye(2), np.ones((half, half))) > 0
+        known[rng.integers(0, half, between), half + rng.integers(0, half, between)] = True
+    else:
+        known = rng.random((12, 10)) < rng.uniform(0.4, 0.8)
+        known[0], known[:, 0] = True, True
+    return np.nonzero(known), known.shape, *(rng.standard_normal((d, rank)) for d in known.shape)
+
+
+def test_two_hundred_small_cases_are_told_as_by_the_dense_rank():
+    exact = []
+    for seed in range(200):
+        (rows, cols), shape, L, R = small_pattern(seed)
+        told = identifiability(rf.Completion(rows, cols, np.ones(rows.size), shape), L, R, seed)
+        exact.append(jacobian_null(rows, cols, L, R))
+        assert told.unique == (exact[-1] == 0), seed
+        assert told.free == 0 if exact[-1] == 0 else told.free >= 1
+    assert min(exact.count(0), exact.count(1)) > 20
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_the_probe_ends_at_a_part_of_its_image_whatever_the_scale(scale):
+    """Conjugate gradients are done when the image is 1e-10 of what it was, in few iterations."""
+    data = rf.data.random_completion((40, 30), 2, 5.0, 0, min_per_line=True)
+    cost = rf.Completion(data.rows, data.cols, scale * data.values, data.shape)
+    geometry = rf.FullRank(data.shape, 2, metric="preconditioned")
+    here = rf.Problem(cost, geometry).at(geometry.from_factors(scale * data.L, data.R))
+    xi = geometry.random_tangent(here.x, 0)
+    left = _outside_range(here, xi, floor=0.0)
+    iterations = here.problem.counts.hessians - 1
+    before, after = (geometry.norm(here.x, here.hessian(z)) for z in (xi, left))
+    assert 1e-13 * before < after <= 2e-10 * before
+    assert iterations < 60
+    coarse = _outside_range(here, xi, floor=1e-4 * before**2)
+    assert geometry.norm(here.x, here.hessian(coarse)) > 1e-4 * before

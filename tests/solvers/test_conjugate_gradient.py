@@ -76,3 +76,17 @@ def test_a_direction_that_leads_nowhere_is_given_up_for_the_gradient():
     assert restarted.x is state.x
     assert not restarted.stalled
     assert solver.step(problem, restarted).value < state.value
+
+
+@pytest.mark.parametrize("rule", ["PR+", "HS", "DY"])
+def test_a_gradient_that_rounding_makes_zero_is_not_divided_by(rule):
+    """Where the metric is nearly singular, ⟨g, g⟩ may come out as 0 though there still is a way down."""
+    problem = rf.Problem(DenseCost((9, 7)), rf.FullRank((9, 7), 3))
+    solver = rf.ConjugateGradient(rule)
+    state = solver.init(problem, problem.geometry.random_point(0))
+    vars(state.here)["gradient_norm"] = 0.0
+    flat = type(state)(**{**vars(state), "slope": -0.0})
+    after = solver.step(problem, flat)
+    assert after.value < state.value
+    assert after.steepest
+    assert after.calibration == 0.0

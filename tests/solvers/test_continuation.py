@@ -233,3 +233,16 @@ def test_truncation_is_the_best_approximation():
 def test_options_are_checked(option, value):
     with pytest.raises(ValueError, match=option):
         rf.RankContinuation(**{option: value})
+
+
+@pytest.mark.parametrize("part", [0.0, 0.25, 0.9])
+def test_a_threshold_shortens_the_new_pair_as_a_nuclear_norm_would(part):
+    """mean (W - A)² + λ‖W‖_* is least where singular values of A are less by λ d1 d2 / 2."""
+    rng = np.random.default_rng(0)
+    U, V = (np.linalg.qr(rng.standard_normal((d, 7)))[0] for d in (9, 7))
+    A, least = U * [5.0, 2.0, 0.4, 0.3, 0.2, 0.1, 0.05] @ V.T, 2 * 2.0 / 63
+    problem = rf.Problem(rf.Completion.from_dense(A), rf.FullRank((9, 7), 1))
+    x = problem.geometry.from_svd(U[:, :1], np.array([5.0]), V[:, :1])
+    L, R = problem.with_rank(2).geometry.factors(grown(problem, x, threshold=part * least))
+    np.testing.assert_allclose(L @ R.T, U[:, :2] * [5.0, (1 - part) * 2.0] @ V[:, :2].T, atol=1e-8)
+    assert grown(problem, x, threshold=1.01 * least) is None

@@ -191,3 +191,11 @@ def test_a_sample_that_misleads_is_asked_no_more(monkeypatch):
     assert state.calibration == 0.0
     exact = minimiser(state.here.polynomial(state.direction))
     assert solver.step(problem, state).t == pytest.approx(exact)
+
+
+@pytest.mark.parametrize("slope", [1e308, np.inf])
+@pytest.mark.filterwarnings("error")
+def test_a_slope_of_any_size_leaves_the_next_trial_within_the_bracket(slope):
+    """Beyond exp(300) squares of slopes overflow, and their quotients would be no numbers."""
+    t = _between(_Trial(0.0, 1.0, -2.0, None), _Trial(3.0, slope, slope, None))
+    assert 0.3 <= t <= 1.5

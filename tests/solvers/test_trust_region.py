@@ -101,3 +101,12 @@ def test_the_trace_counts_the_hessian_products_of_each_step():
     result = rf.minimize(PROBLEM, rf.TrustRegion(), PROBLEM.geometry.random_point(0), max_iterations=40)
     assert result.trace["inner_iterations"].max() > 1
     assert list(result.trace["inner_iterations"][1:]) == list(result.trace["hessians"][1:])
+
+
+@pytest.mark.parametrize("geometry", [rf.Polar, rf.Embedded])
+def test_at_an_exact_fit_it_stops_where_rounding_is_all_that_is_left(geometry):
+    data = rf.data.random_completion((200, 150), rank=5, oversampling=4, seed=0)
+    problem = rf.Problem(rf.Completion.from_triples(data), geometry(data.shape, 5))
+    result = rf.minimize(problem, rf.TrustRegion(), tolerance=0.0, max_iterations=60)
+    assert result.stop.kind is rf.stopping.StopKind.STATIONARY
+    assert result.value < 1e-26 * problem.cost.value_at_zero

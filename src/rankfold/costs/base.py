@@ -172,6 +172,16 @@ class Combination(Cost):
         df_L, df_R = self._sum([term.derivative(L, R, dL, dR) for _, term in self.terms])
         return df_L, df_R
 
+    def gradient_products(self, L: Array, R: Array) -> Products:
+        """Return the function (X, Y) ↦ (S X, SᵀY), term by term: some terms know their own better."""
+        terms = [term.gradient_products(L, R) for _, term in self.terms]
+
+        def products(X: Array, Y: Array) -> tuple[Array, Array]:
+            S_X, St_Y = self._sum([product(X, Y) for product in terms])
+            return S_X, St_Y
+
+        return products
+
     def _sum(self, results: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Σ a_k results[k], part by part."""
         (a, _), *others = self.terms

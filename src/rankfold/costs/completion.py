@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from rankfold.costs.base import Array, Cost, Evaluation, Products
 from rankfold.costs.losses import Loss
+from rankfold.costs.start import shortened
 from rankfold.entries.given_arrays import own_sparse, real_vector, with_holes
 from rankfold.entries.lanczos import dominant_svd, random_block
 from rankfold.entries.observed import Duplicates, Observed
@@ -211,8 +212,9 @@ class Completion(Cost):
         """Return the dominant rank-r SVD (U, s, V) of the zero-filled data, times d1 d2 / |Ω|.
 
         For other losses than the square, the data are replaced by what a gradient step from W = 0 makes of
-        them: -ℓ'(0, y) / max ℓ''(0, y). Residuals of the singular vectors are at most 1e-2 of the largest
-        singular value, where 40 steps of block Lanczos suffice for that.
+        them: -ℓ'(0, y) / max ℓ''(0, y), and the start is halved until it is better than W = 0. Residuals of
+        the singular vectors are at most 1e-2 of the largest singular value, where 40 steps of block Lanczos
+        suffice for that.
         """
         if not (isinstance(rank, (int, np.integer)) and 1 <= rank <= min(self.shape)):
             raise ValueError(
@@ -220,7 +222,7 @@ class Completion(Cost):
             )
         first = self.store.asarray(random_block(self.shape, int(rank), seed))
         U, s, V = dominant_svd(self.store.targets(self.loss), int(rank), first=first)
-        return U, s * (self.shape[0] * self.shape[1] / self.store.size), V
+        return U, shortened(self, U, s * (self.shape[0] * self.shape[1] / self.store.size), V), V
 
     @remembered
     def value_at_zero(self) -> float:

@@ -9,11 +9,14 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import ArrayLike, NDArray
 
-from rankfold.costs.base import ANY_SHAPE, Array, Combination, Cost, Evaluation
+from rankfold.costs.base import ANY_SHAPE, Array, Combination, Cost, Evaluation, Products
 from rankfold.costs.completion import Completion
 from rankfold.entries.given_arrays import check_size, real_vector
 from rankfold.entries.observed import Observed
-from rankfold.linalg import gram, pair_sums, svd_of_product, trace
+from rankfold.linalg import eps, gram, pair_sums, svd_of_product, trace
+
+# A singular value below this multiple of rounding in the largest is none.
+_LOST = 100.0
 
 
 class Frobenius(Cost):
@@ -137,6 +140,20 @@ class Nuclear(Cost):
         df_R = V @ (Omega.T @ A + dA) + (dR - V @ dC) @ (A.T @ (A / s[:, None]))
         df_L, df_R = self._scaled(df_L, df_R)
         return self.weight * df_L, self.weight * df_R
+
+    def gradient_products(self, L: Array, R: Array) -> Products:
+        """Return the function (X, Y) ↦ (S X, SᵀY) for S = λ D_r^½ U Vᵀ D_c^½.
+
+        U and V are of the singular values of D_r^½ W D_c^½ that are above rounding: where there are fewer of
+        them than columns in L and R, that is the subgradient which is 0 beyond the spaces of W.
+        """
+        xp = array_namespace(L)
+        # By QR: `svd_of_product` mixes what is lost of L or R with the rest.
+        (Q_L, T_L), (Q_R, T_R) = (xp.linalg.qr(factor) for factor in self._scaled(L, R))
+        A, s, Ct = xp.linalg.svd(T_L @ T_R.T, full_matrices=False)
+        rank = sum(float(value) > _LOST * eps(s) * float(s[0]) for value in s)
+        U, V = self._scaled(Q_L @ A[:, :rank], Q_R @ Ct[:rank, :].T)
+        return lambda X, Y: (self.weight * (U @ gram(V, X)), self.weight * (V @ gram(U, Y)))
 
     def _scaled(self, L: Array, R: Array) -> tuple[Array, Array]:
         """D_r^½ L and D_c^½ R."""

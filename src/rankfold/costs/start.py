@@ -9,6 +9,7 @@ from rankfold.costs.base import Cost
 
 Floats = NDArray[np.float64]
 POWER_STEPS = 4  # of subspace iteration: a start needs the right directions, not digits
+HALVINGS = 60
 FLOOR = 1e-8  # least singular value of a start point, relative to the largest
 
 
@@ -29,7 +30,24 @@ def downhill_start(cost: Cost, rank: int, seed: int) -> tuple[Floats, Floats, Fl
     change, _ = cost.derivative(np.zeros((d1, rank)), V, U * s, np.zeros((d2, rank)))
     curvature = float(np.sum(U * s * change))
     t = float(s @ s) / curvature if curvature > 0 else 1.0
-    return filled_up_svd(-U, t * s, V, rank, seed)
+    return filled_up_svd(-U, shortened(cost, -U, t * s, V), V, rank, seed)
+
+
+def shortened(cost: Cost, U: Floats, s: Floats, V: Floats) -> Floats:
+    """Return s, halved until the cost is lower at U diag(s) Vᵀ than at W = 0.
+
+    A step that a quadratic model makes at 0 may lead far beyond where that model holds: to exp(300), for
+    large counts.
+    """
+    if cost.quadratic:
+        return s
+    at_zero = cost.value_at_zero
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(HALVINGS):
+            if cost.value(U * s, V) < at_zero:
+                return s
+            s = s / 2
+    return s
 
 
 def filled_up_svd(U: Floats, s: Floats, V: Floats, rank: int, seed: int) -> tuple[Floats, Floats, Floats]:

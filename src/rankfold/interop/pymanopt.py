@@ -6,6 +6,7 @@ Needs the package pymanopt.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import sqrt
 from typing import Any
 
 import pymanopt
@@ -108,20 +109,44 @@ class LowRank(Manifold):
         """Convert the partial derivatives of a function of W in the fields of the point."""
         geometry = self.geometry
         if isinstance(geometry, Embedded):
-            f_U, _, f_V = euclidean_gradient  # S V Σ and SᵀU Σ; that in s says nothing more
-            return TangentVector(geometry.gradient(point, f_U / point.s, f_V))
+            return TangentVector(geometry.gradient(point, *_factor_partials(point, euclidean_gradient)))
         return TangentVector(_product(geometry).structure.gradient(point, euclidean_gradient))
 
     def euclidean_to_riemannian_hessian(
         self, point: Point, euclidean_gradient: Any, euclidean_hessian: Any, tangent_vector: Any
     ) -> TangentVector:
-        """Convert second derivatives of a function of W; `Embedded` has this in `as_problem` only."""
-        geometry, xi = _product(self.geometry), self._ours(tangent_vector)
+        """Convert second derivatives of a function of W in the fields of the point."""
+        xi = self._ours(tangent_vector)
+        if isinstance(self.geometry, Embedded):
+            both = [_factor_partials(point, partials) for partials in (euclidean_gradient, euclidean_hessian)]
+            return TangentVector(self.geometry.hessian(point, xi, *both[0], *both[1]))
+        geometry = _product(self.geometry)
         hessian = geometry.structure.hessian(point, xi, euclidean_gradient, euclidean_hessian)
         return TangentVector(geometry.to_horizontal(point, hessian))
 
+    def embedding(self, point: Point, tangent_vector: Any) -> TangentVector:
+        """Return the change of the point's fields along a tangent vector, which autodiff asks for.
+
+        Those of `Embedded` are other ones than its tangent's: U and V can do it all, while s stays.
+        """
+        if not isinstance(self.geometry, Embedded):
+            return TangentVector(tangent_vector)
+        dL, dR = self.geometry.tangent_factors(point, self._ours(tangent_vector))
+        return TangentVector((dL / point.s, 0 * point.s, dR))
+
+    @property
+    def typical_dist(self) -> float:
+        """The length of a vector of dimension many ones: where trust regions begin to be bounded."""
+        return sqrt(self.dim)
+
     def _ours(self, vector: Any) -> Any:
         return self.geometry.tangent_type(*vector)
+
+
+def _factor_partials(point: Any, partials: Any) -> tuple[Array, Array]:
+    """S V and SᵀU Σ, from the partial derivatives S V Σ in U and SᵀU Σ in V; that in s says nothing more."""
+    f_U, _, f_V = partials
+    return f_U / point.s, f_V
 
 
 def _product(geometry: Geometry) -> ProductGeometry:

@@ -19,7 +19,7 @@ import numpy as np
 
 from rankfold._version import __version__
 from rankfold.atomic import replacing
-from rankfold.costs.arrays import check_factors
+from rankfold.entries.arrays import check_factors
 from rankfold.linalg import eps
 from rankfold.problem import Here, Problem
 from rankfold.remembered import remembered

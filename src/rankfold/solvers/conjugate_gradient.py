@@ -106,6 +106,8 @@ class ConjugateGradient:
         self, state: ConjugateGradientState, taken: Step, report: StepReport
     ) -> ConjugateGradientState:
         geometry, x, here = state.here.problem.geometry, state.x, taken.here
+        if not (state.gradient_norm**2 > 0 and state.slope < 0):  # rounding has left nothing to divide by
+            return _downhill(here, taken.t, 0.0, report)
         carried = geometry.transport(x, state.direction, here.x)
         overlap = geometry.transported_inner(x, state.here.gradient, here.x, here.gradient)
         along, squared = here.slope(carried), here.gradient_norm**2

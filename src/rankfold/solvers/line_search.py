@@ -152,14 +152,17 @@ def _tried(here: Here, direction: Tangent, t: float) -> _Trial:
 def _between(a: _Trial, b: _Trial) -> float:
     """Return the minimiser of the cubic through two trials, kept a tenth of the bracket off its ends."""
     t = (a.t + b.t) / 2
-    if not np.isfinite(b.value):
-        return t
     d1 = a.slope + b.slope - 3 * (a.value - b.value) / (a.t - b.t)
-    root = d1 * d1 - a.slope * b.slope
+    # In units in which no square overflows: on the far side of an exponential, slopes may be anything.
+    unit = max(abs(d1), abs(a.slope), abs(b.slope))
+    if not 0 < unit < np.inf:
+        return t
+    d1, low, high = d1 / unit, a.slope / unit, b.slope / unit
+    root = d1 * d1 - low * high
     if root >= 0:
         d2 = np.copysign(np.sqrt(root), b.t - a.t)
-        bottom = b.slope - a.slope + 2 * d2
-        t = b.t - (b.t - a.t) * (b.slope + d2 - d1) / bottom if bottom else t
+        bottom = high - low + 2 * d2
+        t = b.t - (b.t - a.t) * (high + d2 - d1) / bottom if bottom else t
     margin = 0.1 * abs(b.t - a.t)
     return float(np.clip(t, min(a.t, b.t) + margin, max(a.t, b.t) - margin))
 

@@ -15,6 +15,7 @@ from rankfold.solvers.truncated_cg import SHRINK, Preconditioner, Proposal, trun
 _ACCEPT = 0.1  # ρ above which a step is taken (Absil et al. 2008, section 7.5)
 _REJECTED = "rejected"
 _CAUTION = 1e3  # ρ counts this multiple of rounding in the values as agreement, as Manopt does
+_AT_ZERO = "the value is zero but for rounding, and no step lowers it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +85,9 @@ class TrustRegion:
             return replace(state, report=report, stalled=reason, stationary=not broken)
         there = moved(here, eta, 1.0)
         slack = _CAUTION * here.noise
+        if here.value <= slack and there.value >= here.value:  # an exact fit, as far as rounding goes
+            report = StepReport(step=0.0, inner_iterations=products, radius=radius)
+            return replace(state, report=report, stalled=_AT_ZERO, stationary=True)
         rho = (here.value - there.value + slack) / (decrease + slack)
         accepted = rho > _ACCEPT
         report = StepReport(

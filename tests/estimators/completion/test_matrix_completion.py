@@ -215,6 +215,7 @@ def test_more_regularisation_than_the_data_can_bear_leaves_the_offsets():
     np.testing.assert_allclose(everywhere(fitted), mean + b[:, None] + c)
 
 
+@pytest.mark.filterwarnings("ignore:all 1200 values are 4.0")
 def test_constant_values_are_predicted():
     X, _, _ = ratings()
     np.testing.assert_allclose(model().fit(X, np.full(len(X), 4.0)).predict(X), 4.0, atol=1e-6)
@@ -268,3 +269,13 @@ def test_a_warm_start_is_for_the_same_names_on_both_sides(renamed):
     cold = model(regularization=1.0).fit(other, y)
     assert warm.fit(first, y).n_iter_ < cold.n_iter_
     np.testing.assert_array_equal(warm.fit(other, y).factors_[0], cold.factors_[0])
+
+
+@pytest.mark.parametrize("loss", ["square", "logistic"])
+def test_values_that_are_all_equal_are_warned_of(loss):
+    pairs = [(i, j) for i in range(4) for j in range(3) if (i + j) % 3]
+    model = rf.MatrixCompletion(rank=1, regularization=1.0, loss=loss)
+    with pytest.warns(UserWarning, match="all 8 values are 1.0, and a constant fits them.*clicks") as caught:
+        model.fit(pairs, np.ones(8))
+    assert caught[0].filename == __file__
+    model.fit(pairs, [0.0] + 7 * [1.0])  # a warning would be an error

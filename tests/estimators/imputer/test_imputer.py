@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.decomposition import FactorAnalysis
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import Ridge
@@ -212,7 +213,7 @@ def test_the_trace_tells_how_far_each_step_went():
     assert np.isnan(fitted.trace_["value"]).all()
     assert np.isnan(steps[:2]).all()
     assert steps[-1] <= 0.01 < steps[-2]
-    assert fitted.stop_reason_ == f"filled entries changed by {steps[-1]:.3g} <= 0.01"
+    assert fitted.stop_reason_ == f"filled entries and L Lᵀ changed by {steps[-1]:.3g} <= 0.01"
     with pytest.warns(ConvergenceWarning):
         first, second = (Imputer(rank=2, max_iter=k, tol=0.0).fit(table).transform(table) for k in (1, 2))
     change = ((second - first) / fitted.scale_)[holes]
@@ -303,3 +304,18 @@ def test_noise_has_a_floor_where_columns_are_copies():
     for _ in range(30):
         model, _ = model.improved(np.column_stack([column] * 3), np.ones((50, 3), bool), rank=1)
     assert (model.psi == FLOOR).all()
+
+
+def test_a_table_without_holes_gets_the_most_likely_factors():
+    """What scikit-learn's factor analysis of the same table, in units of its columns' deviations, finds."""
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((300, 2)) @ rng.standard_normal((2, 8)) + rng.standard_normal((300, 8))
+    model = Imputer(2, tol=1e-7, max_iter=5000).fit(table)
+    assert model.converged_
+    assert model.n_iter_ > 10
+    peer = FactorAnalysis(2, tol=1e-8, max_iter=5000, svd_method="lapack")
+    peer.fit((table - table.mean(axis=0)) / table.std(axis=0))
+    covariance = model.factors_ @ model.factors_.T + np.diag(model.noise_variance_)
+    assert_allclose(covariance, peer.get_covariance(), atol=1e-4)
+    loose = Imputer(2, tol=1e-3).fit(table)
+    assert 2 <= loose.n_iter_ < model.n_iter_

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, Ridge
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -175,7 +175,7 @@ def test_the_planted_rank_is_found(true, criterion):
 def test_the_planted_rank_is_found_with_missing_responses():
     X, Y = draw(n=120, q=5, k=3, rank=2, noise=0.5, missing=0.1)
     assert Model(criterion="bic").fit(X, Y).rank_ == 2
-    one, two, three = Model(cv=2, random_state=0).fit(X, Y).rank_path_.scores[:, 0]
+    one, two, three = Model(cv=2, random_state=0, regularization=0.0).fit(X, Y).rank_path_.scores[:, 0]
     assert one > 1.2 * two
     assert three > 0.95 * two
 
@@ -201,7 +201,7 @@ def test_cross_validation_scores_unseen_folds():
     X, Y = draw(n=30)
     model = Model(cv=3, random_state=7).fit(X, Y)
     squares = sum(
-        np.sum((Y[test] - Model(2).fit(X[train], Y[train]).predict(X[test])) ** 2)
+        np.sum((Y[test] - Model(2, regularization=0.0).fit(X[train], Y[train]).predict(X[test])) ** 2)
         for train, test in KFold(3, shuffle=True, random_state=7).split(X)
     )
     assert_allclose(model.rank_path_.scores[1, 0], squares / Y.size, rtol=1e-9)
@@ -210,11 +210,11 @@ def test_cross_validation_scores_unseen_folds():
 def test_a_penalty_is_chosen_where_it_helps():
     X, Y = draw(n=25, q=20, k=6, noise=3.0)
     chosen = Model(2, regularization="auto", random_state=0).fit(X, Y)
-    assert chosen.regularization_path_.scores.shape == (1, 13)
+    assert chosen.regularization_path_.scores.shape == (1, 14)
     assert chosen.rank_path_ is None
     assert 0 < chosen.regularization_ == chosen.regularization_path_.best[1]
     fresh, truth = draw(n=2000, q=20, k=6, noise=0.0)
-    assert chosen.score(fresh, truth) > Model(2).fit(X, Y).score(fresh, truth)
+    assert chosen.score(fresh, truth) > Model(2, regularization=0.0).fit(X, Y).score(fresh, truth)
 
 
 def test_criteria():
@@ -297,6 +297,46 @@ def test_folds_may_be_given():
 
 
 def test_one_response_leaves_nothing_to_choose():
-    X, Y = draw(n=4, k=1)  # fewer samples than folds
-    model = Model().fit(X, Y)
+    X, Y = draw(n=4, k=1)
+    model = Model(regularization=0.0).fit(X, Y)
     assert (model.rank_, model.rank_path_, model.regularization_path_) == (1, None, None)
+
+
+def test_with_few_samples_each_is_a_fold_and_one_is_too_few():
+    X, Y = draw(n=3)
+    few = Model().fit(X, Y)
+    assert_allclose(few.rank_path_.scores, Model(cv=LeaveOneOut()).fit(X, Y).rank_path_.scores)
+    with pytest.raises(ValueError, match="1 sample leaves none to hold out: give rank and regularization"):
+        Model().fit(X[:1], Y[:1])
+    assert Model(1, regularization=1.0).fit(X[:1], Y[:1]).predict(X[:1]) == pytest.approx(Y[:1])
+
+
+def test_by_default_neither_noise_nor_its_absence_is_a_trap():
+    """Without a penalty the first is far worse than the mean; with one never 0, the second inexact."""
+    X, Y = draw(n=2024, q=20, k=6, noise=8.0)
+    few, unseen = slice(24), slice(24, None)
+    assert Model(2, regularization=0.0).fit(X[few], Y[few]).score(X[unseen], Y[unseen]) < -0.5
+    assert Model(random_state=0).fit(X[few], Y[few]).score(X[unseen], Y[unseen]) > -0.05
+    X, Y = draw(n=2060, q=20, k=6, noise=0.0)
+    assert Model(random_state=0).fit(X[:60], Y[:60]).score(X[60:], Y[60:]) > 1 - 1e-12
+
+
+def test_missing_responses_converge_with_the_defaults_on_every_geometry():
+    """A ConvergenceWarning would be an error here."""
+    X, Y = draw(missing=0.3)
+    for geometry in ("embedded", "polar", "subspace", "full_rank"):
+        for seed in range(3):
+            rows = np.random.default_rng(seed).permutation(len(X))[:40]
+            assert Model(2, regularization=0.1, geometry=geometry).fit(X[rows], Y[rows]).converged_
+
+
+def test_without_a_closed_form_the_penalty_is_chosen_at_the_largest_rank_and_the_rank_with_it():
+    X, Y = draw(n=40, q=4, k=3, missing=0.1)
+    model = Model(cv=2, random_state=0).fit(X, Y)
+    tried = np.isfinite(model.rank_path_.scores)
+    largest = Model(3, cv=2, random_state=0).fit(X, Y).regularization_path_
+    assert_allclose(model.rank_path_.scores[-1], largest.scores[0])
+    assert tried[-1].all()
+    assert (tried[:-1].sum(axis=1) == 1).all()
+    assert model.regularization_ == largest.best[1]
+    assert model.rank_path_.best == (model.rank_, model.regularization_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -149,6 +150,18 @@ def given_values(X: Any, y: Any) -> Any:
             "or Triples as X"
         )
     return without_tensors(y)[0]
+
+
+def warn_if_all_equal(values: NDArray[Any]) -> None:
+    """Warn of values that do not say how entries differ: clicks, mostly, without the pairs not clicked."""
+    if values.size > 1 and np.all(values == values[0]):
+        warnings.warn(
+            f"all {values.size} values are {values[0]}, and a constant fits them: all entries are alike. If "
+            "these are clicks, the pairs without one are data too: give a sample of them the value 0 and a "
+            "small sample_weight, or minimise rankfold.Completion + rankfold.Unobserved",
+            UserWarning,
+            stacklevel=6,
+        )
 
 
 def completion_of(data: Triples, sample_weight: Any, loss: str | Loss, dtype: DTypeLike) -> Completion:

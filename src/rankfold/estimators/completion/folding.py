@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
 from rankfold.entries.sorted_entries import SortedEntries
+from rankfold.estimators.completion.convex_lines import ConvexLines
 from rankfold.estimators.completion.lines import normal_equations, solved
 from rankfold.estimators.completion.offsets import RIDGE, side_counts
 from rankfold.estimators.completion.pattern import Pattern
 
 Floats = NDArray[Any]
-_ROUNDS = 50  # of majorisation, for losses other than the square
 
 
 class Lines(NamedTuple):
@@ -90,17 +90,13 @@ def _solve(
 ) -> Floats:  # fmt: skip
     """Minimise Σ w ℓ(given + x_i·B_j, y) + ridge ‖x_i‖², and what is remembered, over each x_i.
 
-    The square loss takes one step; others are majorised by square ones, again and again.
+    Only the square loss has anything to remember: its sums are a quadratic function for good.
     """
-    x = np.zeros((side.lines, B.shape[1]))
-    for _ in range(1 if loss.is_square else _ROUNDS):
-        W = np.einsum("pk,pk->p", x[side.keys], B[side.indices])
-        _, first, second = loss(given + W, side.data[:, 0])
-        half = float(np.max(second, initial=0.0)) / 2 or 1.0
-        data = side.data.astype(np.float64)
-        data[:, 0] = W - first / (2 * half)
-        Q, q = normal_equations(replace(side, data=data), B, 0, side.lines)
-        if remembered is not None:
-            Q, q = Q + remembered[0], q + remembered[1]
-        x = solved(Q, q, ridges / half)
-    return x
+    if not loss.is_square:
+        return ConvexLines(side, loss, given, B, ridges).minimised()
+    data = side.data.astype(np.float64)
+    data[:, 0] -= given
+    Q, q = normal_equations(replace(side, data=data), B, 0, side.lines)
+    if remembered is not None:
+        Q, q = Q + remembered[0], q + remembered[1]
+    return solved(Q, q, ridges)

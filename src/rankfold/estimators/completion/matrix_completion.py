@@ -18,7 +18,12 @@ from rankfold.costs.losses import Loss
 from rankfold.data.triples import Triples
 from rankfold.estimators.completion.choosing import Choice, choose_weight
 from rankfold.estimators.completion.completed import CompletedMatrix
-from rankfold.estimators.completion.entries import completion_of, refuse_without_room, training_triples
+from rankfold.estimators.completion.entries import (
+    completion_of,
+    refuse_without_room,
+    training_triples,
+    warn_if_all_equal,
+)
 from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.penalised import Penalised
@@ -238,6 +243,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     def _cost(self, data: Triples, sample_weight: Any) -> Completion:
         """Check the settings and the data, note what the data are, and return the cost of fitting them."""
         cost = completion_of(data, sample_weight, self.loss, self.dtype)
+        warn_if_all_equal(np.asarray(data.values))
         if not is_auto(self.regularization):
             checked_regularization(self.regularization, "'auto' or ")
         if not is_auto(self.rank):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rankfold import kernels
 from rankfold.estimators.rank_errors import RankErrors, choose_rank
+from rankfold.linalg import norm_of_product
 from rankfold.run.display import progress
 from rankfold.run.stopping import Iterations, Stop, StopKind
 from rankfold.run.trace import Trace, TraceRow
@@ -80,22 +81,34 @@ def fit(
 ) -> tuple[FactorModel, Trace, Stop]:
     """Return the model after EM, which starts from `model`, and how EM went and ended.
 
-    The trace holds, as the length of a step, the change of the filled entries in root mean square. EM
+    The trace holds, as the length of a step, the larger of two changes in root mean square: that of the
+    filled entries, and that of L Lᵀ, by which rows with holes will be filled even if these have none. EM
     computes neither likelihood nor gradient, so these are not in it.
     """
     began, before, stop = perf_counter(), None, None
     limit, trace, holes = Iterations(max_iter), Trace([TraceRow(0, nan, nan, 0.0)]), ~known
     with progress(verbose, "EM") as tell:
         while stop is None:
-            model, full = model.improved(Z, known, rank)
+            last, (model, full) = model.L, model.improved(Z, known, rank)
             now = full[holes]
-            change = nan if before is None else float(np.sqrt(np.sum((now - before) ** 2) / max(now.size, 1)))
+            change = nan if before is None else max(_rms(now - before), _moved(last, model.L))
             trace = trace.extended(TraceRow(len(trace), nan, nan, perf_counter() - began, step=change))
-            tell(f"step {trace[-1].iteration}  change of the filled entries {change:.3g}")
+            tell(f"step {trace[-1].iteration}  change {change:.3g}")
             stop, before = limit(trace), now
             if change <= tol:
-                stop = Stop(f"filled entries changed by {change:.3g} <= {tol:.3g}", StopKind.CONVERGED)
+                stop = Stop(
+                    f"filled entries and L Lᵀ changed by {change:.3g} <= {tol:.3g}", StopKind.CONVERGED
+                )
     return model, trace, stop
+
+
+def _rms(changes: Floats) -> float:
+    return float(np.sqrt(np.mean(changes**2))) if changes.size else 0.0
+
+
+def _moved(before: Floats, L: Floats) -> float:
+    """The change of L Lᵀ in root mean square, without forming it."""
+    return norm_of_product([L, -before], [L, before]) / len(L)
 
 
 def rank_errors(Z: Floats, known: Known, largest: int, rng: Any, verbose: int) -> RankErrors:

@@ -47,8 +47,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     max_iter
         The most EM steps.
     tol
-        The fit ends when a step changes the filled entries by no more than this in root mean square, in units
-        of their columns' standard deviations.
+        The fit ends when a step changes the filled entries, and the covariances of the model, by no more than
+        this in root mean square, in units of their columns' standard deviations.
     warm_start
         Whether `fit` starts from the model that the last `fit` found, if there are as many columns.
     random_state
@@ -65,7 +65,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     rank_, rank_path_
         The rank; and the held-out error for every rank tried, or None.
     n_iter_, converged_, stop_reason_, trace_
-        EM steps taken, and how they went and ended; the trace's steps are changes of the filled entries.
+        EM steps taken, and how they went and ended; the trace's steps are what `tol` is compared with.
     data_fingerprint_
         A digest of what the model was fitted to; `rankfold.save` keeps it.
 

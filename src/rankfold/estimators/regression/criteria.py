@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -29,11 +30,11 @@ class SelectionPath:
     Attributes
     ----------
     criterion
-        "cv" (mean squared error of held-out responses), "aic", "bic" or "gcv".
+        "cv" (mean loss of held-out responses: their mean squared error), "aic", "bic" or "gcv".
     ranks, regularizations
         What was tried.
     scores
-        The criterion, a row per rank and a column per weight of the penalty.
+        The criterion, a row per rank and a column per weight of the penalty; infinite where not tried.
     """
 
     criterion: str
@@ -94,22 +95,39 @@ class Candidates:
 
     ranks: NDArray[np.int64]
     regularizations: Floats
-    fits: Callable[..., Iterator[Fit]]  # of each rank, to observations, with one regularization
+    fits: Callable[..., Iterator[Fit]]  # to observations, of each of some ranks, with one regularization
 
     def cross_validated(self, data: Observations, cv: Any, random_state: Any, verbose: int) -> SelectionPath:
-        """Score by the mean squared error of held-out responses; a number of folds shuffles them."""
-        whole = isinstance(cv, Integral)
-        folds = KFold(int(cv), shuffle=True, random_state=random_state) if whole else check_cv(cv)
-        squares = np.zeros((self.ranks.size, self.regularizations.size))
-        held_out = 0.0
+        """Score by the mean loss of held-out responses; a number of folds shuffles them.
+
+        Where there is a closed form, every rank is tried with every weight. Else the weight is chosen at the
+        largest rank, and the rank with that weight.
+        """
+        folds = list(_folds(cv, len(data.X), random_state).split(data.X, data.Y))
         with progress(verbose, "cross-validation") as tell:
-            for k, (train, test) in enumerate(folds.split(data.X, data.Y)):
-                seen, unseen = data.take(train), data.take(test)
-                for j, weight in enumerate(self.regularizations):
-                    squares[:, j] += [unseen.squares(fit) for fit in self.fits(seen, regularization=weight)]
-                held_out += float(unseen.weights @ unseen.known.sum(axis=1))
-                tell(f"fold {k + 1}  held-out error {(squares / held_out).min():.6g}")
-        return SelectionPath("cv", self.ranks, self.regularizations, squares / held_out)
+            score = partial(self._held_out, data, folds, tell)
+            if data.closed_form:
+                scores = score(self.ranks, self.regularizations)
+            else:
+                scores = np.full((self.ranks.size, self.regularizations.size), np.inf)
+                scores[-1:] = score(self.ranks[-1:], self.regularizations)
+                best = [int(np.argmin(scores[-1]))]
+                scores[:-1, best] = score(self.ranks[:-1], self.regularizations[best])
+        return SelectionPath("cv", self.ranks, self.regularizations, scores)
+
+    def _held_out(
+        self, data: Observations, folds: Any, tell: Callable[[str], None], ranks: Any, weights: Floats
+    ) -> Floats:
+        """The mean loss of held-out responses for each of some ranks and weights."""
+        losses, held_out = np.zeros((len(ranks), len(weights))), 0.0
+        for k, (train, test) in enumerate(folds):
+            seen, unseen = data.take(train), data.take(test)
+            for j, weight in enumerate(weights):
+                fitted = self.fits(seen, ranks=ranks, regularization=weight)
+                losses[:, j] += [unseen.losses(fit) for fit in fitted]
+            held_out += float(unseen.weights @ unseen.known.sum(axis=1))
+            tell(f"fold {k + 1}  held-out error {np.min(losses / held_out, initial=np.inf):.6g}")
+        return losses / held_out
 
     def by_criterion(self, data: Observations, criterion: str) -> SelectionPath:
         """Score by what is left of the responses, and how many degrees of freedom that took."""
@@ -118,8 +136,19 @@ class Candidates:
         size = int(np.count_nonzero(data.known[data.weights > 0]))
         scores = np.zeros((self.ranks.size, self.regularizations.size))
         for j, weight in enumerate(self.regularizations):
-            for i, fit in enumerate(self.fits(data, regularization=weight)):
+            for i, fit in enumerate(self.fits(data, ranks=self.ranks, regularization=weight)):
                 freedom = degrees_of_freedom(d, weight, targets, int(self.ranks[i]))
                 freedom += targets * data.fit_intercept
-                scores[i, j] = information(criterion, data.squares(fit), size, freedom)
+                scores[i, j] = information(criterion, data.losses(fit), size, freedom)
         return SelectionPath(criterion, self.ranks, self.regularizations, scores)
+
+
+def _folds(cv: Any, samples: int, random_state: Any) -> Any:
+    """Return what splits samples: no more folds than there are samples, or what the user gives."""
+    if not isinstance(cv, Integral):
+        return check_cv(cv)
+    if samples < 2:
+        raise ValueError(
+            "1 sample leaves none to hold out: give rank and regularization, or choose by another criterion"
+        )
+    return KFold(min(int(cv), samples), shuffle=True, random_state=random_state)

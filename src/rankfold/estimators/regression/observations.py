@@ -1,21 +1,24 @@
-"""Least squares of several responses by coefficients of low rank, with or without missing responses."""
+"""Several responses by coefficients of low rank: any loss, with or without missing responses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import nan
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankfold.costs.base import Cost
 from rankfold.costs.completion import Completion
+from rankfold.costs.losses import Loss
 from rankfold.costs.mapped import Features, Mapped
 from rankfold.costs.offsets import WithOffsets
 from rankfold.costs.regression import Regression
 from rankfold.costs.regularisers import Frobenius
 from rankfold.estimators.fitting import Geometries, problem_of
+from rankfold.estimators.regression.free_offsets import FreeOffsets
 from rankfold.problem import Problem
 from rankfold.run.result import Result
 from rankfold.run.stopping import Stop, StopKind
@@ -26,7 +29,7 @@ Run = Callable[[Problem, Any], Result]  # from a start
 
 
 class Fit(NamedTuple):
-    """ŷ = R Lᵀx + intercept: the coefficients are L Rᵀ, features by responses. A closed form has no run."""
+    """R Lᵀx + intercept predicts y (or a logit, or a logarithm). A closed form has no run."""
 
     L: Floats
     R: Floats
@@ -42,6 +45,7 @@ class Observations:
     Y: Floats
     weights: Floats
     fit_intercept: bool
+    loss: Loss = field(default_factory=lambda: Loss.named("square"))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -61,6 +65,11 @@ class Observations:
     def used(self) -> NDArray[np.bool_]:
         """Where there is a response that counts."""
         return self.known & (self.weights > 0)[:, None]
+
+    @property
+    def closed_form(self) -> bool:
+        """Whether the best fit of a rank is known: least squares, with every response."""
+        return self.loss.is_square and bool(self.known.all())
 
     @property
     def x_mean(self) -> Floats:
@@ -93,10 +102,13 @@ class Observations:
         deviations = np.nan_to_num(self.Y - self.y_mean)
         return np.asarray(self.weights @ deviations**2 / (self.weights @ self.known))
 
-    def squares(self, fit: Fit) -> float:
-        """The sum of squared errors of a fit."""
-        errors = self.Y - (self.X @ fit.L) @ fit.R.T - fit.intercept
-        return float(self.weights @ np.nan_to_num(errors) ** 2 @ np.ones(self.Y.shape[1]))
+    def losses(self, fit: Fit) -> float:
+        """The sum of the losses of a fit: of squared errors, for the square loss."""
+        known = self.known
+        predicted = ((self.X @ fit.L) @ fit.R.T + fit.intercept)[known]
+        with np.errstate(over="ignore"):  # a candidate may predict an infinite count: it is not chosen
+            losses = self.loss(predicted, self.Y[known])[0]
+        return float(np.broadcast_to(self.weights[:, None], known.shape)[known] @ losses)
 
     def run_of(self, fit: Fit, regularization: float) -> tuple[Trace, Stop]:
         """How a fit went; a closed form is one step from B = 0 to the minimum. Values are per response."""
@@ -104,7 +116,7 @@ class Observations:
             return fit.run.trace, fit.run.stop
         at_zero = float(self.variances @ (self.weights @ self.known))
         penalty = regularization * float(np.vdot(fit.L.T @ fit.L, fit.R.T @ fit.R))
-        values = at_zero / self.Y.size, (self.squares(fit) + penalty) / self.Y.size
+        values = at_zero / self.Y.size, (self.losses(fit) + penalty) / self.Y.size
         trace = Trace([TraceRow(k, value, nan, nan) for k, value in enumerate(values)])
         return trace, Stop("closed form: every response is known", StopKind.CONVERGED)
 
@@ -112,10 +124,13 @@ class Observations:
 def fits(
     data: Observations, ranks: Iterable[int], regularization: float, geometry: str | Geometries, run: Run
 ) -> Iterator[Fit]:
-    """Return a fit of each rank: a closed form or, where responses are missing, what `run` finds."""
-    filled = Regression(data.centred_X, np.sqrt(data.weights)[:, None] * np.nan_to_num(data.Y - data.y_mean))
+    """Return a fit of each rank: a closed form or, if responses lack or have another loss, that of `run`."""
+    square, filled = data.loss.is_square, None
     weight = regularization / data.Y.size
-    if data.known.all():
+    if square:
+        Y = np.sqrt(data.weights)[:, None] * np.nan_to_num(data.Y - data.y_mean)
+        filled = Regression(data.centred_X, Y)
+    if filled and data.closed_form:
         C, V = filled.path(weight)
         for rank in ranks:
             L, R = C[:, :rank], V[:, :rank]
@@ -127,19 +142,30 @@ def fits(
     for rank in ranks:
         problem = problem_of(cost, rank, geometry)
         # From the closed form with means in place of the missing responses.
-        result = run(problem, problem.geometry.from_svd(*filled.closed_form(rank, weight)))
+        start = problem.geometry.from_svd(*filled.closed_form(rank, weight)) if filled else None
+        result = run(problem, start)
         L, R = problem.geometry.factors(result.x)
-        offsets = core.offsets(predictors.times(L), R).cols if data.fit_intercept else np.zeros(len(R))
-        yield Fit(L, R, data.y_mean + offsets - R @ (data.x_mean @ L), result)
+        yield Fit(L, R, _intercept(data, core, predictors.times(L), R) - R @ (data.x_mean @ L), result)
 
 
-def _predictions(data: Observations) -> tuple[Any, Features]:
+def _intercept(data: Observations, core: Any, A: Floats, R: Floats) -> Floats:
+    """What is added to A Rᵀ, the predictions by centred predictors."""
+    if not data.fit_intercept:
+        return np.zeros(len(R))
+    if isinstance(core, FreeOffsets):
+        return core.offsets(A, R)
+    return np.asarray(data.y_mean + core.offsets(A, R).cols)
+
+
+def _predictions(data: Observations) -> tuple[Cost, Features]:
     """The cost of the predictions, offsets eliminated, and the predictors of the rows that it is about."""
     rows = np.flatnonzero(data.used.any(axis=1))
-    known = data.used[rows]
+    known, square = data.used[rows], data.loss.is_square
     i, j = np.nonzero(known)
     # √w is in the weights here, not in the rows: the offsets of weighted rows would not be constants.
-    values, weights = (data.Y[rows] - data.y_mean)[known], data.weights[rows][i]
-    cost = Completion(i, j, values, known.shape, weights=weights)
+    values, weights = (data.Y[rows] - (data.y_mean if square else 0.0))[known], data.weights[rows][i]
+    cost = Completion(i, j, values, known.shape, weights=weights, loss=data.loss)
     predictors = Features((data.X - data.x_mean)[rows], data.X.shape[1])
-    return WithOffsets(cost, mean=None, rows=None, cols=0.0) if data.fit_intercept else cost, predictors
+    if not data.fit_intercept:
+        return cost, predictors
+    return WithOffsets(cost, mean=None, rows=None, cols=0.0) if square else FreeOffsets(cost), predictors

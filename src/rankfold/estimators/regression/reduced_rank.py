@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
+from rankfold.costs.losses import Loss
 from rankfold.entries.given_arrays import check_size, plain, with_holes
 from rankfold.estimators.fitting import Geometries, all_or_nothing, fit_model, record_run, try_model
 from rankfold.estimators.inputs import (
@@ -28,8 +29,9 @@ from rankfold.run.result import Result
 from rankfold.solvers import Method
 
 Floats = NDArray[Any]
-# In units of the mean squared singular value of the predictors.
-REGULARIZATIONS = np.logspace(-3, 3, 13)
+# In units of the mean squared singular value of the predictors; 0 is for data without noise.
+REGULARIZATIONS = np.concatenate([[0.0], np.logspace(-3, 3, 13)])
+_TRIAL = 1e-7  # tolerance of fits that are compared, not kept
 
 
 class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -37,7 +39,7 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
 
     Minimises Σ w_i (y_ij - b_j - x_i·B_j)² over the known responses, plus λ‖B‖², over all B of at most the
     given rank. Where all responses are known, that is a closed form (singular value decompositions); with
-    missing ones it is minimised over the matrices of that rank, offsets b eliminated.
+    missing ones, or another loss, it is minimised over the matrices of that rank, offsets b eliminated.
 
     Scale the predictors first (`StandardScaler`) if the penalty is to treat them alike.
 
@@ -47,16 +49,21 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         The rank of the coefficients; "auto" chooses it by held-out responses, or what `criterion` says.
     regularization
         λ >= 0, the weight of the squared coefficients beside the sum of the squared errors, as `alpha` of
-        scikit-learn's `Ridge`; "auto" chooses it from a grid, by what `criterion` says.
+        scikit-learn's `Ridge`; "auto" chooses it from a grid, 0 included, by what `criterion` says.
+    loss
+        "square", "huber", "logistic" or "squared_hinge" (y is 0 or 1), "poisson" (counts) or a convex
+        `rankfold.Loss`. `predict` gives probabilities for "logistic", expected counts for "poisson".
     criterion
-        What "auto" goes by: "cv" (cross-validated squared error), or the criteria "aic", "bic" and "gcv"
-        (generalised cross-validation) of a fit to all the data.
+        What "auto" goes by: "cv" (cross-validated loss), or, for the square loss, the criteria "aic", "bic"
+        and "gcv" (generalised cross-validation) of a fit to all the data.
     fit_intercept
         Whether to fit b. If not, data are expected to be centred.
     cv
-        Number of folds for "cv", or a splitter such as `RepeatedKFold`.
+        Number of folds for "cv" (of fewer samples, each is a fold), a splitter such as `RepeatedKFold`, or a
+        list of pairs (train, test).
     geometry, solver
-        For missing responses only, as the next three: where and how to minimise, see `rankfold.minimize`.
+        For missing responses and other losses only, as the next three: where and how to minimise, see
+        `rankfold.minimize`.
     max_iter
         The most iterations; a `ConvergenceWarning` tells that they did not suffice.
     tol
@@ -79,7 +86,8 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
     x_rotations_
         (n_features, rank_): `(X - mean) @ x_rotations_` are the coordinates of the fit along the components.
     explained_variance_, explained_variance_ratio_
-        The variance of each of these coordinates, and its part of the responses' whole variance.
+        The variance of each of these coordinates, and its part of the responses' whole variance (of that of
+        all coordinates, if the loss is not the square).
     rank_path_, regularization_path_
         The criterion for every rank and λ tried (a table if printed; `rank_path_.plot()`); None where there
         was nothing to choose, one and the same where both were chosen.
@@ -97,7 +105,7 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
     >>> rng = np.random.default_rng(0)
     >>> X, noise = rng.standard_normal((100, 6)), rng.standard_normal((100, 5))
     >>> Y = X @ rng.standard_normal((6, 2)) @ rng.standard_normal((2, 5)) + 0.1 * noise
-    >>> model = rf.ReducedRankRegression(criterion="bic").fit(X, Y)
+    >>> model = rf.ReducedRankRegression(random_state=0).fit(X, Y)
     >>> model.rank_, model.coef_.shape, bool(model.score(X, Y) > 0.99)
     (2, (5, 6), True)
     """
@@ -106,20 +114,22 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         self,
         rank: int | Literal["auto"] = "auto",
         *,
-        regularization: float | Literal["auto"] = 0.0,
+        regularization: float | Literal["auto"] = "auto",
+        loss: str | Loss = "square",
         criterion: Literal["cv", "aic", "bic", "gcv"] = "cv",
         fit_intercept: bool = True,
         cv: Any = 5,
         geometry: str | Geometries = "auto",
         solver: str | Method[Any] = "auto",
         max_iter: int = 500,
-        tol: float = 1e-13,
+        tol: float = 1e-10,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
         self.rank = rank
         self.regularization = regularization
+        self.loss = loss
         self.criterion = criterion
         self.fit_intercept = fit_intercept
         self.cv = cv
@@ -148,7 +158,8 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         check_size("X", X)
         check_size("y", y, holes=True)
         weights = checked_weights(sample_weight, len(X))
-        data = Observations(X, y[:, None] if y.ndim == 1 else y, weights, self.fit_intercept)
+        self._loss.check_values(y[~np.isnan(y)])
+        data = Observations(X, y[:, None] if y.ndim == 1 else y, weights, self.fit_intercept, self._loss)
         unknown = ~data.used.any(axis=0)
         if unknown.any():
             at = int(np.argmax(unknown))
@@ -161,12 +172,16 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         return self
 
     def predict(self, X: Any) -> Any:
-        """Return the responses of the samples X."""
+        """Return the expected responses of the samples X."""
         check_is_fitted(self)
         numbers = validate_data(self, *without_tensors(plain("X", X)), reset=False, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            answers = np.asarray(numbers @ self.coef_.T + self.intercept_)
+            answers = np.asarray(self._loss.expected(numbers @ self.coef_.T + self.intercept_))
         return like_given(X, finite_answers(answers))
+
+    @property
+    def _loss(self) -> Loss:
+        return Loss.named(self.loss) if isinstance(self.loss, str) else self.loss
 
     def _run(self, problem: Problem, x0: Any) -> Result:
         """Minimise, from the factors of the last fit if that is asked for."""
@@ -184,11 +199,13 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
             weights = np.array([checked_regularization(self.regularization, "'auto' or ")])
         if self.criterion not in CRITERIA:
             raise ValueError(f"criterion must be one of {CRITERIA}, not {self.criterion!r}")
+        if self.criterion != "cv" and not data.loss.is_square:
+            raise ValueError(f"criterion={self.criterion!r} is for the square loss: set criterion='cv'")
         self.rank_path_ = self.regularization_path_ = None
         if ranks.size == weights.size == 1:
             return int(ranks[0]), float(weights[0])
-        run = partial(try_model, self)
-        candidates = Candidates(ranks, weights, partial(fits, ranks=ranks, geometry=self.geometry, run=run))
+        run = partial(try_model, self, tol=max(self.tol, _TRIAL))
+        candidates = Candidates(ranks, weights, partial(fits, geometry=self.geometry, run=run))
         if self.criterion == "cv":
             path = candidates.cross_validated(data, self.cv, self.random_state, self.verbose)
         else:
@@ -206,8 +223,9 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         r = int(np.count_nonzero(s > s[:1] * max(data.X.shape) * np.finfo(np.float64).eps))
         V = Vt[:r].T * np.sign(Vt[np.arange(r), np.argmax(np.abs(Vt[:r]), axis=1)])  # one sign of two
         self.rank_, self.components_, self.x_rotations_ = r, V.T, B @ V
+        whole = data.variances.sum() if data.loss.is_square else np.sum(s**2) / data.weights.sum()
         self.explained_variance_ = s[:r] ** 2 / data.weights.sum()
-        self.explained_variance_ratio_ = self.explained_variance_ / (data.variances.sum() or 1.0)
+        self.explained_variance_ratio_ = self.explained_variance_ / (whole or 1.0)
 
 
 def _names(Y: Any) -> NDArray[Any] | None:
