@@ -5,6 +5,7 @@ import pytest
 from rating_data import everywhere, model, ratings, rmse
 
 import rankfold as rf
+from rankfold.estimators.completion.alternating import Alternating
 from rankfold.selection.sampling import sample_lines
 
 
@@ -74,7 +75,7 @@ def test_a_sample_keeps_repeated_entries():
 @pytest.mark.parametrize(
     ("solver", "weight", "used"),
     [
-        ("auto", 1.0, rf.ConjugateGradient),
+        ("auto", 1.0, Alternating),
         ("cg", 0.0, rf.ConjugateGradient),
         ("tr", 0.0, rf.TrustRegion),
         ("tr", 1.0, rf.TrustRegion),
@@ -84,7 +85,7 @@ def test_a_sample_keeps_repeated_entries():
 )
 def test_the_solver_asked_for_is_the_one_that_works(solver, weight, used, monkeypatch):
     steps = []
-    for kind in (rf.ConjugateGradient, rf.TrustRegion, rf.GradientDescent):
+    for kind in (Alternating, rf.ConjugateGradient, rf.TrustRegion, rf.GradientDescent):
 
         def step(self, problem, state, kind=kind, original=kind.step):
             steps.append(kind)
@@ -92,5 +93,5 @@ def test_the_solver_asked_for_is_the_one_that_works(solver, weight, used, monkey
 
         monkeypatch.setattr(kind, "step", step)
     X, y, _ = ratings()
-    model(solver=solver, regularization=weight, tol=0.1).fit(X, y)
+    model(solver=solver, bias=False, regularization=weight, tol=0.1).fit(X, y)
     assert set(steps) == {used}

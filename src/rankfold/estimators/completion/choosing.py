@@ -34,7 +34,7 @@ _RATIOS = (0.7,) * 8 + (0.3,) * 5 + (0.0,)
 _PATIENCE, _NOTICED, _TOO_MUCH = 3, 5e-4, 0.02
 _HELD_OUT = 0.1
 # Small data are split several times, so that at least so many entries are held out, if there are as many.
-_ENOUGH = 500
+_ENOUGH = 300
 _MIN_ENTRIES = 15  # below it there is too little to hold out: the penalty is this part of λ_max
 _DEFAULT_PART = 0.5
 # Until it is estimated: as if each line had two entries more that deviate by 0.
@@ -43,7 +43,7 @@ _ROUNDS = 6  # of estimating the shrinkage beside a λ that is given
 # Loose: candidates are compared by an error that no longer changes in its fourth digit. Without a penalty,
 # data that can be fitted exactly are, which takes longer.
 _LOOSE, _ITERATIONS, _PLAIN_ITERATIONS, _EXACT = 1e-4, 40, 400, 1e-20
-_RANK_PATIENCE = 2
+_RANK_PATIENCE = 3
 _TIGHT = 1e-10
 
 
@@ -181,7 +181,7 @@ class _Chooser:
                 for rank in _ranks(largest_rank(self.folds[0].joint.completion)):
                     judged[rank] = self._tried_at(rank, zero, judged)
                     error = _best(judged[rank]).error
-                    tell(f"rank {rank}  held-out error {error:.6g}")
+                    tell(f"rank {rank}  {_told(_best(judged[rank]))}")
                     if not best or _better(_best(judged[rank]), _best(judged[best])):
                         best = rank
                     worse = sum(later > best for later in judged)
@@ -337,11 +337,11 @@ def _mean(shrinkages: list[Shrinkage | None]) -> Shrinkage | None:
 
 
 def _ranks(largest: int) -> Iterator[int]:
-    """1, 2, 3, ... and by a fifth more each time from 5 on."""
+    """1, 2, 3, 4, 5, and then by a third more each time."""
     rank = 1
     while rank <= largest:
         yield rank
-        rank = max(rank + 1, round(1.2 * rank))
+        rank = max(rank + 1, round(1.3 * rank))
 
 
 def _rank_path(judged: dict[int, list[_Trial]], chosen: int) -> RankPath:
