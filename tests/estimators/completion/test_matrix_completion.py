@@ -208,7 +208,7 @@ def test_constant_values_are_predicted():
 def test_sides_in_stripes_give_the_same_model(monkeypatch):
     X, y, _ = ratings()
     weights = np.random.default_rng(0).uniform(0.5, 1.5, len(y))
-    options = {"regularization": 1.0, "tol": 1e-12}
+    options = {"regularization": 1.0, "tol": 1e-12, "bias": False}
     expected, chosen = model(**options).fit(X, y, sample_weight=weights), model().fit(X, y)
     monkeypatch.setattr("rankfold.entries.sorted_entries.STRIPES", ((9, 2), (50, 1)))
     monkeypatch.setattr("rankfold.estimators.completion.lines.BLOCK", 7)

@@ -41,26 +41,32 @@ _TIGHT = 1e-10  # offsets alone are fitted until an iteration lowers the value b
 class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     """Predict the entries of a matrix from those that are known, by a matrix of low rank.
 
-    Entry (i, j) is predicted by mean + b_i + c_j + L_i·R_j, with offsets b and c of rows and columns.
+    Entry (i, j) is predicted by p_ij = mean + b_i + c_j + L_i·R_j, with offsets b and c of rows and columns.
+    Offsets and factors are one model: together they minimise, over the n_i and m_j entries in row i and
+    column j, Σ w_ij ℓ(p_ij, y_ij) + λ (Σ √n_i ‖L_i‖² + Σ √m_j ‖R_j‖²) + ρ_r Σ b_i² + ρ_c Σ c_j².
 
     Parameters
     ----------
     rank
-        The number of columns of L and R; "auto" chooses it by entries held out (`rankfold.choose_rank`).
+        The number of columns of L and R, or as many as the lesser side has. "auto" chooses it by entries held
+        out, at each rank with the best λ: the least one that none is better than by a standard error. It
+        takes longer, and finds a matrix of lower rank exactly if there is one.
     bias
-        Whether there are offsets. They are fitted first, alone, each shrunk as if it had 2 entries more.
+        Whether there are offsets. Their shrinkages ρ_r and ρ_c are estimated: the variance of the noise by
+        that of the offsets of either side, which is the most likely one given the entries.
     regularization
-        λ >= 0, the weight of Σ √n_i ‖L_i‖² + Σ √m_j ‖R_j‖² beside the sum of the losses, with n_i and m_j
-        entries in row i and column j; in the unit of y for the square loss. "auto" chooses it by a tenth of
-        the entries held out (of some rows or columns, if there are more than a million). `bias=False` with
-        `regularization=0.0` is plain matrix completion.
+        λ >= 0, in the unit of y for the square loss. "auto" chooses it, from offsets alone (W = 0) down to 0,
+        by a tenth of the entries held out (of some rows or columns, if there are more than a million;
+        several times, if they are few). `bias=False` with `regularization=0.0` is plain matrix completion.
     loss
         "square", "huber", "logistic" or "squared_hinge" (y is 0 or 1), "poisson" (counts) or a
         `rankfold.Loss`. `predict` gives probabilities for "logistic", expected counts for "poisson".
     geometry
         "auto", "full_rank", "polar", "subspace", "embedded", or a geometry class.
     solver
-        "auto", another solver's name, or a solver.
+        "auto", another solver's name, or a solver. With both this and `geometry` "auto", rows and columns are
+        solved for in turn, accelerated by conjugate gradients, which finds the minimum also where W has a
+        lower rank than `rank`; plain matrix completion is minimised on a geometry.
     tol
         The fit has converged when over three iterations (25 without regularisation) the cost fell by at most
         this part of itself.
@@ -74,7 +80,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     random_state
         Decides which entries are held out, and start points: an int for the same result each time.
     verbose
-        0: silent; 1: a live line, on a terminal; 2: a line per iteration, and per rank and λ tried.
+        0: silent; 1: a live line, on a terminal; 2: a line per iteration, and per rank or λ tried.
 
     Attributes
     ----------
@@ -84,6 +90,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         The offsets; all zero without `bias`.
     shape_, rank_, regularization_
         The size of the matrix, and what was used where "auto" was asked for.
+    shrinkage_ : (rows, cols) or None
+        ρ_r and ρ_c, in numbers of entries: alone, an offset of a row with n of them shrinks by n / (n + ρ_r).
     row_labels_, col_labels_ : array or None
         What the rows and columns are called, in the order of the factors; None where X held positions.
     n_iter_, trace_, converged_, stop_reason_
@@ -170,8 +178,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
             What each entry counts; weight 2 is the same as giving the entry twice.
         callback, checkpoint, resume
             As in `rankfold.minimize`, for the last fit. To resume, give the same data and an integer
-            `random_state`. Ctrl-C during the last fit leaves a fitted model, the best so far; before it,
-            while rank and λ are chosen, it raises `KeyboardInterrupt`, for there is no model yet.
+            `random_state`. Ctrl-C leaves a fitted model, the best so far, also while rank and λ are chosen.
         """
         data = training_triples(X, y)
         validate_data(self, np.empty((0, 2)) if data is X else X, skip_check_array=True)
