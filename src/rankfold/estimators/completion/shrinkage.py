@@ -53,10 +53,14 @@ def noise_of(joint: Joint, x: FactorPair, test: Triples, predicted: Floats) -> f
     both by about as much.
     """
     A, B = joint.widened(*x)
-    side = joint.completion.observed.by_row
-    fitted = np.einsum("pk,pk->p", A[side.keys], B[side.indices], dtype=np.float64)
-    seen = dispersion(joint.completion, side.data, fitted)
-    return float(np.sqrt(seen * dispersion(joint.completion, test[2], predicted)))
+    completion, side = joint.completion, joint.completion.observed.by_row
+    if completion.quadratic:
+        weight = float(side.data[:, 1].sum(dtype=np.float64)) if side.data.shape[1] == 2 else len(side.data)
+        seen = completion.value(A, B) * len(side.data) / (weight or 1.0)
+    else:
+        fitted = np.einsum("pk,pk->p", A[side.keys], B[side.indices], dtype=np.float64)
+        seen = dispersion(completion, side.data, fitted)
+    return float(np.sqrt(seen * dispersion(completion, test[2], predicted)))
 
 
 def _estimates(joint: Joint, k: int, X: Floats, Y: Floats) -> tuple[Floats, Floats]:
