@@ -54,6 +54,7 @@ def test_four_ratings_and_a_small_table_fit():
     fitted = rf.MatrixCompletion(random_state=0).fit(pairs, [5.0, 1.0, 4.0, 2.0])
     assert fitted.converged_
     assert fitted.regularization_ > 0
+    assert fitted.rank_ == 2  # no W of three rows and two columns has a higher one
     assert fitted.predict([("bob", "Heat")])[0] < fitted.predict([("bob", "Dune")])[0]
     rng = np.random.default_rng(0)
     truth = np.outer(rng.standard_normal(6), rng.standard_normal(5))

@@ -101,7 +101,7 @@ def test_weight_two_is_the_entry_given_twice():
     twice = np.arange(0, 500, 3)
     weights = np.ones(500)
     weights[twice] = 2
-    options = {"regularization": 1.0, "tol": 1e-12}
+    options = {"regularization": 1.0, "tol": 1e-12, "bias": False}
     weighted = model(**options).fit(X, y, sample_weight=weights)
     repeated = model(**options).fit(np.concatenate([X, X[twice]]), np.concatenate([y, y[twice]]))
     np.testing.assert_allclose(everywhere(weighted), everywhere(repeated), atol=1e-4)

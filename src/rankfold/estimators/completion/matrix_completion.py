@@ -24,7 +24,7 @@ from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.penalised import Fitted, as_it_is, by_sweeps, on_geometry
 from rankfold.estimators.fingerprint import fingerprint
-from rankfold.estimators.fitting import Geometries, all_or_nothing, record_run
+from rankfold.estimators.fitting import Geometries, all_or_nothing, problem_of, record_run
 from rankfold.estimators.inputs import checked_rank, checked_regularization, is_auto
 from rankfold.run.blas import one_blas_thread
 from rankfold.run.checkpoint import Checkpoint
@@ -175,7 +175,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         y
             The value of each entry. Pairs that come twice are two observations.
         sample_weight
-            What each entry counts; weight 2 is the same as giving the entry twice.
+            What each entry counts; weight 2 is the same as giving the entry twice (but for what is chosen or
+            estimated by entries held out, which are others then).
         callback, checkpoint, resume
             As in `rankfold.minimize`, for the last fit. To resume, give the same data and an integer
             `random_state`. Ctrl-C leaves a fitted model, the best so far, also while rank and λ are chosen.
@@ -227,6 +228,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
             checked_regularization(self.regularization, "'auto' or ")
         if not is_auto(self.rank):
             self._checked_rank(cost.shape)
+        if not is_auto(self.geometry):
+            problem_of(cost, 1, self.geometry)  # an unknown name is refused before any work
         side = cost.observed.by_row
         labels = data.row_labels, data.col_labels
         self.data_fingerprint_ = fingerprint(*labels, side.indptr, side.indices, side.data)
