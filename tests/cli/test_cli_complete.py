@@ -128,7 +128,7 @@ def test_repeated_pairs_are_counted_or_refused(tmp_path):
         ("u,f,s\nann,Heat,4\nbob,Heat\n", (), "line 3: 2 columns where the first line has 3"),
         ("u,f,s\nann,Heat,4\nbob,Heat,inf\n", (), "line 3"),
         ("u,f,s\nann,Heat,4\n", ("--value", "stars"), "there is no column 'stars'; there are: 'u', 'f', 's'"),
-        ("u,f,s\nann,Heat,4\nbob,Ran,2\n", ("--rank", "9"), "rank must be 'auto' or an integer from 1 to 2"),
+        ("u,f,s\nann,Heat,4\nbob,Ran,2\n", ("--rank", "0"), "rank must be 'auto' or an integer from 1 to 2"),
         ("u,f,s\nann,Heat,4\nbob,Ran,2\n", ("--loss", "cubic"), "cubic"),
     ],
 )
