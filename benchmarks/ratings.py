@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 
 import rankfold as rf
+from rankfold.estimators.completion.choosing import fit_offsets
 from rankfold.estimators.completion.entries import completion_of
-from rankfold.estimators.completion.offsets import fit_offsets, predictions
+from rankfold.estimators.completion.offsets import predictions
 
 DATA = {
     "jester5k": ("ratings.csv.gz", 0.2),

@@ -63,7 +63,7 @@ class OnFeatures(RegressorMixin, BaseEstimator):
 
     def fit(self, X, y, sample_weight=None):
         X, y = validate_data(self, X, y, y_numeric=True)
-        self.model_ = model(rank=1, regularization=0.1).fit(pairs_of(X), y, sample_weight)
+        self.model_ = model(rank=1, regularization=0.1, bias=False).fit(pairs_of(X), y, sample_weight)
         return self
 
     def predict(self, X):

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import rankfold as rf
-from rankfold.selection.rank import _largest_rank, hold_out, losses_of
+from rankfold.selection.rank import hold_out, largest_rank, losses_of
 
 
 def cost_of(rank, seed, noise, shape=(250, 200), oversampling=4.0):
@@ -46,7 +46,7 @@ def test_as_many_ranks_as_nine_tenths_of_the_entries_determine(entries, rank):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # lines without entries
         cost = rf.Completion(where // 32, where % 32, np.ones(where.size), (30, 32))
-    assert _largest_rank(cost) == rank
+    assert largest_rank(cost) == rank
 
 
 def test_the_same_seed_chooses_alike():
@@ -141,7 +141,7 @@ def test_losses_of_held_out_entries_are_in_double_precision():
     assert losses_of(cost, held_out, np.array([0.5], np.float32)).dtype == np.float64
 
 
-def test_the_largest_rank_may_be_that_of_the_smaller_side():
+def test_thelargest_rank_may_be_that_of_the_smaller_side():
     data = rf.data.random_completion((12, 3), rank=1, oversampling=2.2, seed=0, noise=0.1)
     cost = rf.Completion.from_triples(data)
     assert rf.choose_rank(cost, max_rank=3).chosen <= 3

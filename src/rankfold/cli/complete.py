@@ -20,7 +20,7 @@ def complete(
         str, typer.Argument(help="CSV, TSV, Parquet, Matrix Market or npz, also .gz; - for standard input.")
     ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the model goes.")] = None,
-    rank: Annotated[str, typer.Option(help="Rank of the matrix: a number, or auto.")] = "5",
+    rank: Annotated[str, typer.Option(help="Rank of the matrix: a number, or auto.")] = "10",
     row: options.RowColumn = "0",
     col: options.ColColumn = "1",
     value: Annotated[str, typer.Option(help="Column with the value.")] = "2",
@@ -40,7 +40,7 @@ def complete(
     max_iter: Annotated[int, typer.Option(help="At most so many iterations.", min=1)] = 500,
     tol: Annotated[
         float, typer.Option(help="Stop when three iterations gain less than this part of the cost.")
-    ] = 1e-4,
+    ] = 1e-6,
     seed: options.Seed = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the fit: .png, .svg or .pdf.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,

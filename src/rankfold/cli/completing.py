@@ -18,8 +18,9 @@ from rankfold.data import LabelIndex, Triples, read_triples, split
 from rankfold.data.io.files import format_of
 from rankfold.data.io.streams import name_of
 from rankfold.data.io.text import lines_of_entries
+from rankfold.estimators.completion.choosing import fit_offsets
 from rankfold.estimators.completion.entries import completion_of
-from rankfold.estimators.completion.offsets import fit_offsets, predictions
+from rankfold.estimators.completion.offsets import predictions
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.report import DataSummary, Report, singular_values, write_report
 from rankfold.report.content import SAMPLE

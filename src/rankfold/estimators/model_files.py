@@ -20,6 +20,7 @@ from rankfold.atomic import replacing
 from rankfold.costs.losses import Loss
 from rankfold.costs.offsets import Offsets
 from rankfold.estimators.completion.choosing import RegularizationPath
+from rankfold.estimators.completion.joint import Shrinkage
 from rankfold.estimators.completion.matrix_completion import MatrixCompletion
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.fitting import GEOMETRIES
@@ -43,7 +44,16 @@ ESTIMATORS = {
 _GEOMETRIES = {cls.__name__: cls for cls in GEOMETRIES.values()}
 _RECORDS = {
     f"{cls.__module__}.{cls.__qualname__}": cls
-    for cls in (Offsets, Pattern, RankPath, RankErrors, RegularizationPath, SelectionPath, *SOLVERS)
+    for cls in (
+        Offsets,
+        Pattern,
+        Shrinkage,
+        RankPath,
+        RankErrors,
+        RegularizationPath,
+        SelectionPath,
+        *SOLVERS,
+    )
 }
 
 

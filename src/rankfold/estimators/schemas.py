@@ -18,6 +18,7 @@ from rankfold import solvers
 from rankfold.costs.losses import Loss
 from rankfold.costs.offsets import Offsets
 from rankfold.estimators.completion.choosing import RegularizationPath
+from rankfold.estimators.completion.joint import Shrinkage
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.fitting import GEOMETRIES
 from rankfold.estimators.rank_errors import RankErrors
@@ -172,6 +173,7 @@ FITTED: dict[str, dict[str, Rule]] = {
             Pattern, indptr=pointers("rows", "entries"), indices=positions("entries", "columns", "u4 u8")
         ),
         "regularization_": WEIGHT,
+        "shrinkage_": optional(record(Shrinkage, rows=WEIGHT, cols=WEIGHT)),
         "rank_path_": optional(_RANK_PATH),
         "regularization_path_": optional(_REGULARIZATIONS),
     },

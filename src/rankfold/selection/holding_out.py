@@ -13,15 +13,19 @@ from rankfold.entries.observed import Observed
 Triples = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
 
-def hold_out(cost: Completion, held_out: float, seed: int) -> tuple[Completion, Triples]:
-    """Return the cost of the entries kept, and (rows, columns, data) of those held out."""
+def hold_out(cost: Completion, held_out: float, seed: int, fold: int = 0) -> tuple[Completion, Triples]:
+    """Return the cost of the entries kept, and (rows, columns, data) of those held out.
+
+    Folds from 0 to 1/held_out - 1, of one seed, hold out different entries.
+    """
     side = cost.observed.by_row
     rows, cols = (array.astype(np.int64) for array in (side.keys, side.indices))
     count = round(held_out * rows.size)
     if not 2 <= count < rows.size:
         raise ValueError(f"held_out = {held_out} of {rows.size} entries is {count}: there must be at least 2")
     order = np.random.default_rng(seed).permutation(rows.size)
-    test, kept = order[:count], np.sort(order[count:])
+    part = slice(fold * count, (fold + 1) * count)
+    test, kept = order[part], np.sort(np.delete(order, part))
     # A line whose every entry is held out is determined again when all entries are fitted.
     train = Observed.from_triples(
         rows[kept], cols[kept], side.data[kept, 0], cost.shape,

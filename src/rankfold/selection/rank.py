@@ -137,7 +137,7 @@ def choose_rank(
     if max_rank is not None and not 1 <= max_rank <= min(cost.shape):
         raise ValueError(f"max_rank must be from 1 to {min(cost.shape)}, not {max_rank!r}")
     train, test = hold_out(cost, held_out, seed)
-    last = max_rank or _largest_rank(train)
+    last = max_rank or largest_rank(train)
     problem = Problem(train, FullRank(cost.shape, rank=1, metric="preconditioned"))
     method = RankContinuation(slow=_SLOW, last=last)
     with progress(verbose, "choosing the rank") as tell:
@@ -153,7 +153,8 @@ def choose_rank(
     return judge.path()
 
 
-def _largest_rank(cost: Completion) -> int:
+def largest_rank(cost: Completion) -> int:
+    """Return the largest rank that the entries could determine."""
     ranks = np.arange(1, min(cost.shape) + 1)
     fits = ranks * (sum(cost.shape) - ranks) <= _MAX_FREEDOM * cost.observed.size
     return max(1, int(np.count_nonzero(np.logical_and.accumulate(fits))))

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from sklearn.exceptions import ConvergenceWarning
 
 import rankfold as rf
-from estimators.completion.rating_data import everywhere, model, ratings
-from rankfold.estimators.completion.offsets import fit_offsets
+from estimators.completion.rating_data import everywhere, model, ratings, rmse
+from rankfold.estimators.completion.alternating import Alternating
 
 
 def test_the_regularisation_is_the_best_of_those_tried():
@@ -27,58 +28,70 @@ def test_rank_auto():
     X, y, _ = ratings(entries=1600)
     kept = y.copy()
     chosen = model(rank="auto").fit(X, y)
-    assert chosen.rank_ == 2  # offsets are fitted first
-    assert model(rank="auto", bias=False).fit(X, y).rank_ == 4  # and else take a rank for either side
+    assert chosen.rank_ == 2  # offsets take no rank
+    assert model(rank="auto", bias=False).fit(X, y).rank_ == 4  # and else one for either side
     np.testing.assert_array_equal(y, kept)
-    np.testing.assert_array_equal(everywhere(chosen), everywhere(model(rank=2).fit(X, y)))
 
 
 def test_settings_are_refused_before_any_work(monkeypatch):
     def worked(*_):
-        raise AssertionError("offsets were fitted")
+        raise AssertionError("something was fitted")
 
-    monkeypatch.setattr("rankfold.estimators.completion.penalised.fit_offsets", worked)
+    monkeypatch.setattr("rankfold.estimators.completion.matrix_completion.choose", worked)
     X, y, _ = ratings()
     for options, message in (
-        ({"rank": "auto", "loss": "huber"}, "takes bias=False"),
         ({"rank": "best"}, "rank must be 'auto' or an integer"),
+        ({"rank": 0}, "rank must be 'auto' or an integer"),
         ({"regularization": "best"}, "regularization must be"),
     ):
         with pytest.raises(ValueError, match=message):
             model(**options).fit(X, y)
 
 
-def test_offsets_are_fitted_once_to_all_entries_and_once_without_those_held_out(monkeypatch):
-    sizes = []
+@pytest.mark.parametrize("loss", ["huber", "logistic", "poisson"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_rank_auto_takes_every_loss_with_and_without_offsets(loss, bias):
+    X, y, truth = ratings(noise=0.0)
+    if loss == "logistic":
+        y = (y > truth.mean()).astype(float)
+    elif loss == "poisson":
+        y = np.random.default_rng(0).poisson(np.exp((y - 3) / 2))
+    fitted = model(rank="auto", loss=loss, bias=bias).fit(X, y)
+    assert fitted.rank_ == fitted.rank_path_.chosen
+    assert fitted.rank_ in ({2, 3} if loss == "huber" and bias else range(1, 10))
 
-    def counted(cost):
-        sizes.append(cost.observed.size)
-        return fit_offsets(cost)
 
-    monkeypatch.setattr("rankfold.estimators.completion.penalised.fit_offsets", counted)
+@pytest.mark.parametrize("rank", [2, "auto"])
+@pytest.mark.parametrize("steps", [0, 3, 60])
+def test_ctrl_c_while_rank_and_weight_are_chosen_keeps_the_best_model_so_far(monkeypatch, rank, steps):
+    X, y, truth = ratings()
+    honest, taken = Alternating.step, []
+
+    def interrupted(self, problem, state):
+        taken.append(problem)
+        if len(taken) == steps + 1:
+            raise KeyboardInterrupt
+        return honest(self, problem, state)
+
+    monkeypatch.setattr(Alternating, "step", interrupted)
+    with pytest.warns(ConvergenceWarning, match="interrupted while rank and regularization were chosen"):
+        fitted = model(rank=rank).fit(X, y)
+    assert fitted.stop_kind_ == "interrupted"
+    assert not fitted.converged_
+    assert np.isfinite(everywhere(fitted)).all()
+    if steps == 60:
+        assert rmse(everywhere(fitted), truth) < truth.std()
+
+
+def test_verbose_tells_of_every_rank_or_weight_tried(capsys):
     X, y, _ = ratings()
-    model(rank="auto").fit(X, y)
-    assert sizes == [1200, 1080]
-
-
-def test_ctrl_c_before_there_is_a_model_is_an_interrupt(monkeypatch):
-    X, y, _ = ratings()
-
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("rankfold.solvers.ConjugateGradient.step", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        model().fit(X, y)
-
-
-def test_verbose_tells_of_every_rank_and_weight_tried(capsys):
-    X, y, _ = ratings()
-    fitted = model(rank="auto", verbose=2).fit(X, y)
+    fitted = model(rank="auto", verbose=2, regularization=1.0).fit(X, y)
     lines = capsys.readouterr().err.splitlines()
     ranks = [line for line in lines if line.startswith("choosing the rank: rank ")]
+    assert tuple(int(line.split()[4]) for line in ranks) == fitted.rank_path_.ranks
+    fitted = model(verbose=2).fit(X, y)
+    lines = capsys.readouterr().err.splitlines()
     weights = [line for line in lines if line.startswith("choosing the regularization: λ ")]
-    assert len(ranks) == len(fitted.rank_path_.ranks)
     assert [float(line.split()[4]) for line in weights] == pytest.approx(
         fitted.regularization_path_.regularizations, rel=1e-3
     )

@@ -9,7 +9,6 @@ from scipy.optimize import minimize
 import rankfold as rf
 from estimators.completion.rating_data import everywhere, model, ratings, rmse
 from rankfold.estimators.completion.convex_lines import ConvexLines
-from rankfold.estimators.completion.offsets import RIDGE
 
 WEIGHT = 0.7
 X, Y, TRUTH = ratings(entries=1600)
@@ -28,9 +27,13 @@ def new_rows():
 def row_by_hand(fitted, cols, values, bias=True):
     """Offset and factor of a row with these entries, by the normal equations."""
     R, c = fitted.factors_[1], fitted.biases_.mean + fitted.biases_.cols
-    b = (values - c[cols]).sum() / (len(cols) + RIDGE) if bias else 0.0
-    A = R[cols].T @ R[cols] + WEIGHT * np.sqrt(len(cols)) * np.eye(R.shape[1])
-    return b, np.linalg.solve(A, R[cols].T @ (values - c[cols] - b))
+    ridges = np.full(R.shape[1], WEIGHT * np.sqrt(len(cols)))
+    if not bias:
+        return 0.0, np.linalg.solve(R[cols].T @ R[cols] + np.diag(ridges), R[cols].T @ (values - c[cols]))
+    B = np.column_stack([R, np.ones(len(R))])[cols]
+    ridges = np.append(ridges, fitted.shrinkage_.rows)
+    x = np.linalg.solve(B.T @ B + np.diag(ridges), B.T @ (values - c[cols]))
+    return x[-1], x[:-1]
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -233,7 +236,7 @@ def test_each_new_line_gets_to_the_minimum_of_what_it_pays(name, size, ridge):
     lines = np.repeat([0, 1, 2], 10)
     cost = rf.Completion(lines, np.arange(30), y, (4, 30), weights=weights, loss=name)
     side = cost.observed.by_row
-    x = ConvexLines(side, loss, given[side.indices], B, np.full(4, ridge)).minimised()
+    x = ConvexLines(side, loss, given[side.indices], B, np.full((4, B.shape[1]), ridge)).minimised()
     for i in range(3):
         mine = lines == i
         pays = partial(

@@ -97,7 +97,7 @@ def test_bad_pairs_are_named(X, message):
         ({}, [1.0, 2.0], "X has 3 pairs and y has 2 values"),
         ({}, None, "requires y to be passed"),
         ({"rank": 0}, [1.0, 2.0, 3.0], "rank must be 'auto' or an integer from 1 to 2"),
-        ({"rank": 3}, [1.0, 2.0, 3.0], "rank must be"),
+        ({"rank": 1.5}, [1.0, 2.0, 3.0], "rank must be"),
         ({"rank": "best"}, [1.0, 2.0, 3.0], "rank must be"),
         ({"regularization": -1}, [1.0, 2.0, 3.0], "regularization must be"),
         ({"regularization": "best"}, [1.0, 2.0, 3.0], "regularization must be"),

@@ -23,6 +23,7 @@ from rankfold.estimators.completion.entries import (
     triple_positions,
 )
 from rankfold.estimators.completion.folding import Earlier, Lines, solve
+from rankfold.estimators.completion.joint import Shrinkage
 from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.neighbours import Neighbours, Recommendations, directions, forget, largest
 from rankfold.estimators.completion.offsets import predictions
@@ -49,6 +50,7 @@ class CompletedMatrix:
     shape_: tuple[int, int]
     rank_: int
     regularization_: float
+    shrinkage_: Shrinkage | None
     row_labels_: NDArray[Any] | None
     col_labels_: NDArray[Any] | None
     counts_: tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -284,7 +286,8 @@ class CompletedMatrix:
         cost = completion_of(data, sample_weight, self.loss, np.float64)
         offsets, factors = self._lines(axis.other)
         other = Lines(self.biases_.mean + offsets, factors)
-        return solve(cost, other, self.regularization_, self.bias, earlier)
+        shrinkage = None if self.shrinkage_ is None else axis.of(self.shrinkage_)
+        return solve(cost, other, self.regularization_, shrinkage, earlier)
 
     def _lines(self, axis: Axis) -> Lines:
         """All rows, or all columns."""

@@ -23,7 +23,7 @@ _ACCEPTED, _TRUSTED = 1e-4, 0.75  # of the decrease that was promised (Nocedal a
 
 @dataclass(frozen=True, eq=False)
 class ConvexLines:
-    """Σ w ℓ(given + x_i·B_j, y) + ridge_i ‖x_i‖² over the entries of each line i, a function of each x_i."""
+    """Σ w ℓ(given + x_i·B_j, y) + ridges_i·x_i² over the entries of each line i, a function of each x_i."""
 
     side: SortedEntries  # without stripes
     loss: Loss
@@ -69,7 +69,7 @@ class ConvexLines:
         """What each line is to make small, and the sum of its terms' sizes, which rounding is in units of."""
         value, _, _ = self._losses(x)
         keys, lines = self.side.keys, self.side.lines
-        penalties = self.ridges * np.einsum("ik,ik->i", x, x)
+        penalties = np.einsum("ik,ik->i", self.ridges, x * x)
         with np.errstate(over="ignore", invalid="ignore"):
             sums = np.bincount(keys, value, lines) + penalties
             return sums, np.bincount(keys, np.abs(value), lines) + penalties
@@ -78,10 +78,10 @@ class ConvexLines:
         """The step to the minimum of the shifted quadratic model, and the decrease it promises."""
         side = self.side
         _, first, second = self._losses(x)
-        slope = self._sums(first) + 2 * self.ridges[:, None] * x
+        slope = self._sums(first) + 2 * self.ridges * x
         data = np.column_stack([np.zeros_like(second), second])
         curvature, _ = normal_equations(replace(side, data=data), self.B, 0, side.lines)
-        step = solved(curvature, -slope, 2 * self.ridges + shifts)
+        step = solved(curvature, -slope, 2 * self.ridges + shifts[:, None])
         promised = np.einsum("ik,ik->i", step, shifts[:, None] * step - slope) / 2
         return step, np.maximum(promised, 0.0)
 

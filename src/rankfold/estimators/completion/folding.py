@@ -13,7 +13,7 @@ from rankfold.costs.losses import Loss
 from rankfold.entries.sorted_entries import SortedEntries
 from rankfold.estimators.completion.convex_lines import ConvexLines
 from rankfold.estimators.completion.lines import normal_equations, solved
-from rankfold.estimators.completion.offsets import RIDGE, side_counts
+from rankfold.estimators.completion.offsets import side_counts
 from rankfold.estimators.completion.pattern import Pattern
 
 Floats = NDArray[Any]
@@ -44,51 +44,49 @@ class Earlier(NamedTuple):
     entries: Pattern
 
 
-def solve(cost: Completion, other: Lines, weight: float, bias: bool, earlier: Earlier | None = None) -> Lines:
+def solve(
+    cost: Completion, other: Lines, weight: float, shrinkage: float | None, earlier: Earlier | None = None
+) -> Lines:
     """Return the rows of a completion cost fitted to its entries, and to those they were fitted to before.
 
-    `other` are the columns, which stay as they are; the mean is in their offsets. Of entries before, the
-    positions suffice: x solved (Q + λ √n I) x = q for them, which gives q (for the square loss, and with
-    weights of 1). For rows that are new, the result is what a fit of all would find for them if it left the
-    columns as they are.
+    `other` are the columns, which stay as they are; the mean is in their offsets. `shrinkage` is that of the
+    rows' offsets, None if there are none. Of entries before, the positions suffice: x solved (Q + λ √n I) x
+    = q for them, which gives q (for the square loss, and with weights of 1). For rows that are new, the
+    result is what a fit of all would find for them if it left the columns as they are.
     """
     side = cost.observed.plain.by_row
     before = np.zeros(side.lines) if earlier is None else earlier.entries.counts.astype(np.float64)
     given = other.offsets[side.indices]  # the part of each prediction that does not change
-    offsets = np.zeros(side.lines) if earlier is None else earlier.lines.offsets
-    remembered = None
-    if bias:
-        if earlier is not None:
-            remembered = before[:, None, None], ((before + RIDGE) * offsets)[:, None]
-        ones, ridges = np.ones((len(other.offsets), 1)), np.full(side.lines, RIDGE)
-        offsets = _solve(side, cost.loss, given, ones, ridges, remembered)[:, 0]
-        given = given + offsets[side.keys]
     B = np.ascontiguousarray(other.factors, dtype=np.float64)
-    if earlier is not None:
-        remembered = _remembered(earlier, offsets, B, _ridges(weight, before))
-    ridges = _ridges(weight, before + side_counts(side))
-    return Lines(offsets, _solve(side, cost.loss, given, B, ridges, remembered))
+    if shrinkage is not None:
+        B = np.column_stack([B, np.ones(len(B))])
+
+    def ridges(counts: Floats) -> Floats:
+        found = np.repeat(weight * np.sqrt(np.maximum(counts, 1.0))[:, None], B.shape[1], axis=1)
+        if shrinkage is not None:
+            found[:, -1] = shrinkage
+        return found
+
+    remembered = None if earlier is None else _remembered(earlier, B, ridges(before))
+    x = _solve(side, cost.loss, given, B, ridges(before + side_counts(side)), remembered)
+    return Lines(np.zeros(len(x)), x) if shrinkage is None else Lines(x[:, -1], x[:, :-1])
 
 
-def _ridges(weight: float, counts: Floats) -> Floats:
-    return weight * np.sqrt(np.maximum(counts, 1.0))
-
-
-def _remembered(earlier: Earlier, offsets: Floats, B: Floats, ridges: Floats) -> tuple[Floats, Floats]:
-    """What the earlier entries ask of the factors, now that the lines have other offsets."""
-    (before, x), (indptr, indices) = earlier.lines, earlier.entries
+def _remembered(earlier: Earlier, B: Floats, ridges: Floats) -> tuple[Floats, Floats]:
+    """What the earlier entries ask of the lines: the Q and q of their normal equations."""
+    (offsets, factors), (indptr, indices) = earlier.lines, earlier.entries
+    x = np.column_stack([factors, offsets])[:, : B.shape[1]]
     bounds = np.array([[0, len(x)]], dtype=np.uint64)
     side = SortedEntries(indptr.view(np.uint64), indices, np.ones((indices.size, 1)), bounds, len(B))
-    Q, sums = normal_equations(side, B, 0, len(x))
-    q = np.einsum("ikm,im->ik", Q, x) + ridges[:, None] * x
-    return Q, q - (offsets - before)[:, None] * sums
+    Q, _ = normal_equations(side, B, 0, len(x))
+    return Q, np.einsum("ikm,im->ik", Q, x) + ridges * x
 
 
 def _solve(
     side: SortedEntries, loss: Loss, given: Floats, B: Floats, ridges: Floats,
     remembered: tuple[Floats, Floats] | None,
 ) -> Floats:  # fmt: skip
-    """Minimise Σ w ℓ(given + x_i·B_j, y) + ridge ‖x_i‖², and what is remembered, over each x_i.
+    """Minimise Σ w ℓ(given + x_i·B_j, y) + ridges_i·x_i², and what is remembered, over each x_i.
 
     Only the square loss has anything to remember: its sums are a quadratic function for good.
     """

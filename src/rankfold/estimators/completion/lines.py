@@ -16,15 +16,30 @@ BLOCK = 1 << 15  # lines whose normal equations are held at a time
 _CHUNKS = 16  # that threads share out, of each block
 
 
-def solve_lines(side: SortedEntries, B: Floats, ridges: Floats) -> Floats:
-    """Return the x_i that minimise Σ w (x_i·B_j − y)² + ridge_i ‖x_i‖² over the entries of each line i."""
+def solve_lines(side: SortedEntries, B: Floats, ridges: Floats, pull: Floats | None = None) -> Floats:
+    """Return the x_i that minimise Σ w (x_i·B_j − y)² + ridges_i·x_i² − 2 pull_i·x_i over each line i.
+
+    If B has a column more than `ridges`, the coefficient of that last one is 1 and not an unknown.
+    """
     B = np.ascontiguousarray(B, dtype=side.data.dtype)
-    out = np.empty((side.lines, B.shape[1]), B.dtype)
+    out = np.empty(ridges.shape, B.dtype)
     for first in range(0, side.lines, BLOCK):
         last = min(first + BLOCK, side.lines)
-        Q, q = normal_equations(side, B, first, last)
+        Q, q = reduced_equations(side, B, first, last, ridges.shape[1])
+        if pull is not None:
+            q += pull[first:last]
         out[first:last] = solved(Q, q, ridges[first:last])
     return out
+
+
+def reduced_equations(
+    side: SortedEntries, B: Floats, first: int, last: int, unknowns: int
+) -> tuple[Floats, Floats]:
+    """Return the normal equations of the first columns of B, where a column beyond them counts once."""
+    Q, q = normal_equations(side, B, first, last)
+    if B.shape[1] == unknowns:
+        return Q, q
+    return np.ascontiguousarray(Q[:, :-1, :-1]), q[:, :-1] - Q[:, :-1, -1]
 
 
 def normal_equations(side: SortedEntries, B: Floats, first: int, last: int) -> tuple[Floats, Floats]:
@@ -46,12 +61,19 @@ def normal_equations(side: SortedEntries, B: Floats, first: int, last: int) -> t
 
 
 def solved(Q: Floats, q: Floats, ridges: Floats) -> Floats:
-    """Return the solutions of (Q_i + ridge_i I) x = q_i; both are overwritten."""
-    d, r = q.shape
-    Q[:, np.arange(r), np.arange(r)] += ridges[:, None]
+    """Return the solutions of (Q_i + ridges_i I) x = q_i, ridges by line or by unknown; Q is overwritten."""
+    x = np.ascontiguousarray(q)
+    d, r = x.shape
+    factorised(Q, ridges)
+    kernels.pool.run(kernels.least_squares.substitute, _CHUNKS, d * r**2, (_bounds(d), Q, x))
+    return x
+
+
+def factorised(Q: Floats, ridges: Floats) -> None:
+    """Overwrite each Q_i + ridges_i I by its Cholesky factor, lower triangle."""
+    d, r, _ = Q.shape
+    Q[:, np.arange(r), np.arange(r)] += ridges.reshape(d, -1)
     kernels.pool.run(kernels.least_squares.factorise, _CHUNKS, d * r**3, (_bounds(d), Q, 0.0))
-    kernels.pool.run(kernels.least_squares.substitute, _CHUNKS, d * r**2, (_bounds(d), Q, q))
-    return q
 
 
 def _bounds(lines: int) -> NDArray[np.uint64]:

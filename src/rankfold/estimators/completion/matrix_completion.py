@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import replace
+from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
 from rankfold.data.triples import Triples
-from rankfold.estimators.completion.choosing import Choice, choose_weight
+from rankfold.estimators.completion.choosing import Choice, choose, minimised
 from rankfold.estimators.completion.completed import CompletedMatrix
 from rankfold.estimators.completion.entries import (
     completion_of,
@@ -24,53 +24,54 @@ from rankfold.estimators.completion.entries import (
     training_triples,
     warn_if_all_equal,
 )
+from rankfold.estimators.completion.joint import Joint
 from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.pattern import Pattern
-from rankfold.estimators.completion.penalised import Penalised
-from rankfold.estimators.fitting import Geometries, all_or_nothing, fit_problem, problem_of, record_run
+from rankfold.estimators.completion.penalised import Fitted, as_it_is, by_sweeps, on_geometry
+from rankfold.estimators.fitting import Geometries, all_or_nothing, problem_of, record_run
 from rankfold.estimators.inputs import checked_rank, checked_regularization, is_auto
 from rankfold.fingerprint import fingerprint
-from rankfold.problem import Problem
 from rankfold.run.blas import one_blas_thread
 from rankfold.run.checkpoint import Checkpoint
 from rankfold.run.driver import Callback
-from rankfold.run.stopping import RelativeChange, Stop, StopKind
-from rankfold.run.trace import Trace, TraceRow
+from rankfold.run.stopping import Stop, StopKind
 from rankfold.selection.identifiability import shortages
-from rankfold.selection.rank import RankPath, choose_rank
 from rankfold.selection.sampling import sample_lines
-from rankfold.solvers import ConjugateGradient, Method
+from rankfold.solvers import Method
 
 MAX_ENTRIES = 1_000_000  # that the choice of rank and regularisation looks at, about
-# Regularised fits slow down once and for all; without a regulariser a plateau may come before the end, and
-# the default solver has to see 20 slow iterations before it tries something else.
-_WINDOW, _PLAIN_WINDOW = 3, 25
-_EXACT = 1e-20  # of the value at W = 0: data that a matrix of this rank fits exactly
+_TIGHT = 1e-10  # offsets alone are fitted until an iteration lowers the value by less than this part
 
 
 class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     """Predict the entries of a matrix from those that are known, by a matrix of low rank.
 
-    Entry (i, j) is predicted by mean + b_i + c_j + L_i·R_j, with offsets b and c of rows and columns.
+    Entry (i, j) is predicted by p_ij = mean + b_i + c_j + L_i·R_j, with offsets b and c of rows and columns.
+    Offsets and factors are one model: together they minimise, over the n_i and m_j entries in row i and
+    column j, Σ w_ij ℓ(p_ij, y_ij) + λ (Σ √n_i ‖L_i‖² + Σ √m_j ‖R_j‖²) + ρ_r Σ b_i² + ρ_c Σ c_j².
 
     Parameters
     ----------
     rank
-        The number of columns of L and R; "auto" chooses it by entries held out (`rankfold.choose_rank`).
+        The number of columns of L and R, or as many as the lesser side has. "auto" chooses it by entries held
+        out, at each rank with the best λ: the least one that none is better than by a standard error. It
+        takes longer, and finds a matrix of lower rank exactly if there is one.
     bias
-        Whether there are offsets. They are fitted first, alone, each shrunk as if it had 2 entries more.
+        Whether there are offsets. Their shrinkages ρ_r and ρ_c are estimated: the variance of the noise by
+        that of the offsets of either side, which is the most likely one given the entries.
     regularization
-        λ >= 0, the weight of Σ √n_i ‖L_i‖² + Σ √m_j ‖R_j‖² beside the sum of the losses, with n_i and m_j
-        entries in row i and column j; in the unit of y for the square loss. "auto" chooses it by a tenth of
-        the entries held out (of some rows or columns, if there are more than a million). `bias=False` with
-        `regularization=0.0` is plain matrix completion.
+        λ >= 0, in the unit of y for the square loss. "auto" chooses it, from offsets alone (W = 0) down to 0,
+        by a tenth of the entries held out (of some rows or columns, if there are more than a million;
+        several times, if they are few). `bias=False` with `regularization=0.0` is plain matrix completion.
     loss
         "square", "huber", "logistic" or "squared_hinge" (y is 0 or 1), "poisson" (counts) or a
         `rankfold.Loss`. `predict` gives probabilities for "logistic", expected counts for "poisson".
     geometry
         "auto", "full_rank", "polar", "subspace", "embedded", or a geometry class.
     solver
-        "auto", another solver's name, or a solver.
+        "auto", another solver's name, or a solver. With both this and `geometry` "auto", rows and columns are
+        solved for in turn, accelerated by conjugate gradients, which finds the minimum also where W has a
+        lower rank than `rank`; plain matrix completion is minimised on a geometry.
     tol
         The fit has converged when over three iterations (25 without regularisation) the cost fell by at most
         this part of itself.
@@ -87,7 +88,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     random_state
         Decides which entries are held out, and start points: an int for the same result each time.
     verbose
-        0: silent; 1: a live line, on a terminal; 2: a line per iteration, and per rank and λ tried.
+        0: silent; 1: a live line, on a terminal; 2: a line per iteration, and per rank or λ tried.
 
     Attributes
     ----------
@@ -97,6 +98,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         The offsets; all zero without `bias`.
     shape_, rank_, regularization_
         The size of the matrix, and what was used where "auto" was asked for.
+    shrinkage_ : (rows, cols) or None
+        ρ_r and ρ_c, in numbers of entries: alone, an offset of a row with n of them shrinks by n / (n + ρ_r).
     row_labels_, col_labels_ : array or None
         What the rows and columns are called, in the order of the factors; None where X held positions
         (`shape`, or Triples without labels).
@@ -134,14 +137,14 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
 
     def __init__(
         self,
-        rank: int | Literal["auto"] = 5,
+        rank: int | Literal["auto"] = 10,
         *,
         bias: bool = True,
         regularization: float | Literal["auto"] = "auto",
         loss: str | Loss = "square",
         geometry: str | Geometries = "auto",
         solver: str | Method[Any] = "auto",
-        tol: float = 1e-4,
+        tol: float = 1e-6,
         max_iter: int = 500,
         dtype: DTypeLike = "float64",
         warm_start: bool = False,
@@ -186,16 +189,16 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         y
             The value of each entry. Pairs that come twice are two observations.
         sample_weight
-            What each entry counts; weight 2 is the same as giving the entry twice.
+            What each entry counts; weight 2 is the same as giving the entry twice (but for what is chosen or
+            estimated by entries held out, which are others then).
         callback, checkpoint, resume
             As in `rankfold.minimize`, for the last fit. To resume, give the same data and an integer
-            `random_state`. Ctrl-C during the last fit leaves a fitted model, the best so far; before it,
-            while rank and λ are chosen, it raises `KeyboardInterrupt`, for there is no model yet.
+            `random_state`. Ctrl-C leaves a fitted model, the best so far, also while rank and λ are chosen.
         """
         data = training_triples(X, y, self.shape)
         refuse_without_room(data.shape, self.rank, self.dtype)
         validate_data(self, np.empty((0, 2)) if isinstance(X, Triples) else X, skip_check_array=True)
-        last = self._last_factors(data)
+        last = self._last_point(data)
         self.row_labels_, self.col_labels_ = data.row_labels, data.col_labels
         with one_blas_thread():  # as in `minimize`, and between its calls
             self._fit(data, sample_weight, last, callback=callback, checkpoint=checkpoint, resume=resume)
@@ -206,39 +209,32 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         tags.input_tags.categorical = tags.input_tags.string = True
         return tags
 
-    def _last_factors(self, data: Triples) -> FactorPair | None:
+    def _last_point(self, data: Triples) -> FactorPair | None:
         """What the last fit found, if this one is to start from it and has the same rows and columns."""
         if not (self.warm_start and hasattr(self, "factors_")):
             return None
-        L, R = self.factors_
+        (L, R), (mean, b, c) = self.factors_, self.biases_
         labels: Any = (self.row_labels_, data.row_labels), (self.col_labels_, data.col_labels)
         same = all(np.array_equal(*both) for both in labels)
-        return (L, R) if same and (len(L), len(R)) == data.shape else None
+        if not same or (len(L), len(R)) != data.shape or not L.any():
+            return None
+        return (np.column_stack([L, mean + b]), np.column_stack([R, c])) if self.bias else (L, R)
 
     def _fit(self, data: Triples, sample_weight: Any, last: FactorPair | None, **run: Any) -> None:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         cost = self._cost(data, sample_weight)
-        sample = sample_lines(cost, MAX_ENTRIES, seed) if is_auto(self.regularization) else None
-        penalised = Penalised.of(cost, self.bias)
-        self.biases_ = penalised.offsets
-        del cost  # with offsets and the square loss the fit works on a copy without the offsets
-        self.rank_ = self._choose_rank(penalised, seed)
-        last = last if last and last[0].shape[1] == self.rank_ else None
-        weight, path, factors = self._choose_weight(sample, last is not None, seed)
-        del sample
-        self.regularization_, self.regularization_path_ = weight, path
-        why = [] if weight else shortages(penalised.completion, self.rank_)
+        choice = self._choose(cost, last, seed)
+        self.rank_, self.regularization_, self.shrinkage_ = choice.rank, choice.weight, choice.shrinkage
+        self.regularization_path_, self.rank_path_ = choice.path, choice.rank_path
+        joint = Joint.of(cost, choice.weight, choice.shrinkage)
+        why = [] if choice.weight else shortages(cost, self.rank_)
         if why:  # what too few entries leave open stays open without a regulariser: predictions by chance
             message = f"the fit is not unique: {'; '.join(why)}. Lower the rank, or set regularization"
             warnings.warn(message, UserWarning, stacklevel=4)
-        problem = problem_of(penalised.cost(weight), self.rank_, self.geometry)
-        start = last if run["resume"] is None else None  # a checkpoint has a point of its own
-        if start is None and weight and run["resume"] is None:
-            start = penalised.swept(factors, weight) if factors else penalised.start(weight, self.rank_, seed)
-            if start is None:
-                self._take_zero(problem)
-                return
-        self._minimise(problem, penalised, start, **run)
+        run |= {"max_iterations": self.max_iter, "verbose": self.verbose}
+        fitted = self._fitted(joint, choice, seed, run)
+        self.factors_, self.biases_ = fitted.factors, fitted.offsets
+        record_run(self, fitted.trace, fitted.stop)
 
     def _cost(self, data: Triples, sample_weight: Any) -> Completion:
         """Check the settings and the data, note what the data are, and return the cost of fitting them."""
@@ -247,10 +243,9 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         if not is_auto(self.regularization):
             checked_regularization(self.regularization, "'auto' or ")
         if not is_auto(self.rank):
-            why = "the lesser of {} rows and {} columns".format(*cost.shape)
-            checked_rank(self.rank, min(cost.shape), why)
-        elif self.bias and not cost.quadratic:
-            raise ValueError(f"rank='auto' with the loss {self.loss!r} takes bias=False; or give a rank")
+            self._checked_rank(cost.shape)
+        if not is_auto(self.geometry):
+            problem_of(cost, 1, self.geometry)  # an unknown name is refused before any work
         side = cost.observed.by_row
         labels = data.row_labels, data.col_labels
         self.data_fingerprint_ = fingerprint(*labels, side.indptr, side.indices, side.data)
@@ -258,46 +253,45 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         self.counts_ = cost.observed.counts
         return cost
 
-    def _choose_rank(self, penalised: Penalised, seed: int) -> int:
-        self.rank_path_: RankPath | None = None
-        if not is_auto(self.rank):
-            return int(self.rank)
-        sample = sample_lines(penalised.completion, MAX_ENTRIES, seed)
-        path = choose_rank(sample, seed=seed, verbose=self.verbose)
-        self.rank_path_ = replace(path, factors=None)  # they are of a sample, and lack what was held out
-        return path.chosen
+    def _choose(self, cost: Completion, last: FactorPair | None, seed: int) -> Choice:
+        """Choose what is to be chosen by a sample of the data. A warm start keeps what the last fit used."""
+        rank = None if is_auto(self.rank) else min(int(self.rank), *cost.shape)
+        weight = None if is_auto(self.regularization) else float(self.regularization)
+        if last is not None and rank in (None, last[0].shape[1] - self.bias):
+            kept = self.regularization_ if weight is None else weight
+            return Choice(last[0].shape[1] - self.bias, kept, self.shrinkage_, last)
+        if rank is not None and weight is not None and not self.bias:
+            return Choice(rank, weight, None)
+        return choose(sample_lines(cost, MAX_ENTRIES, seed), self.bias, rank, weight, seed, self.verbose)
 
-    def _choose_weight(self, sample: Completion | None, warm: bool, seed: int) -> Choice:
-        """Choose λ by a sample of the data; there is none where λ is given. A warm start keeps the last λ."""
-        if sample is None:
-            return Choice(float(self.regularization))
-        if warm:
-            return Choice(self.regularization_)
-        return choose_weight(sample, self.bias, self.rank_, self.geometry, seed, self.verbose)
+    def _checked_rank(self, shape: tuple[int, int]) -> int:
+        """No W has a higher rank than its lesser side: more than that is taken to mean that."""
+        largest = min(shape)
+        capped = min(self.rank, largest) if isinstance(self.rank, Integral) else self.rank
+        return checked_rank(capped, largest, "the lesser of {} rows and {} columns".format(*shape))
 
-    def _take_zero(self, problem: Problem) -> None:
-        """Take W = 0 for the model."""
-        value = float(problem.cost.value_at_zero)
-        L, R = (np.zeros((d, self.rank_), self.dtype) for d in self.shape_)
-        self.factors_ = L, R
-        stop = Stop("with this regularization, W = 0 is best", StopKind.CONVERGED)
-        record_run(self, Trace([TraceRow(0, value, 0.0, 0.0)]), stop)
+    def _fitted(self, joint: Joint, choice: Choice, seed: int, run: dict[str, Any]) -> Fitted:
+        plain = not (joint.bias or joint.weight)
+        start = None if plain and choice.point is None else self._start(joint, choice, seed)
+        if start is not None and choice.interrupted:
+            stop = Stop("interrupted while rank and regularization were chosen", StopKind.INTERRUPTED)
+            return as_it_is(joint, start, self.rank_, stop)
+        if start is not None and start[0].shape[1] == joint.bias:
+            stop = Stop("with this regularization, W = 0 is best", StopKind.CONVERGED)
+            return as_it_is(joint, start, self.rank_, stop)
+        if start is not None and not plain and is_auto(self.solver) and is_auto(self.geometry):
+            return by_sweeps(joint, start, self.tol, run)
+        return on_geometry(joint, start, self.rank_, self.geometry, self.solver, self.tol, run)
 
-    def _minimise(self, problem: Problem, penalised: Penalised, start: FactorPair | None, **run: Any) -> None:
-        weight = self.regularization_
-        # Where W loses rank the penalty has a kink, and at its bottom there is no way down.
-        accepted = (StopKind.STALLED,) if weight else ()
-        result = fit_problem(
-            problem,
-            accepted,
-            solver=ConjugateGradient() if is_auto(self.solver) and weight else self.solver,
-            x0=None if start is None else problem.geometry.from_factors(*start),
-            max_iterations=self.max_iter,
-            tolerance=_EXACT,
-            stop=RelativeChange(self.tol, _WINDOW if weight else _PLAIN_WINDOW),
-            verbose=self.verbose,
-            **run,
-        )
-        self.factors_ = penalised.balanced(*result.factors)
-        stop = Stop(result.stop_reason, StopKind.CONVERGED) if result.stop.kind in accepted else result.stop
-        record_run(self, result.trace, stop)
+    def _start(self, joint: Joint, choice: Choice, seed: int) -> FactorPair:
+        """Return where to start; a point without factors, if W = 0 is best."""
+        chosen = choice.point is not None and choice.point[0].shape[1] > joint.bias
+        if choice.point is not None and chosen and is_auto(self.regularization):
+            return joint.completed(*choice.point)
+        offsets = minimised(joint, joint.constant(), _TIGHT)
+        largest, start = joint.started(*offsets, self.rank_, seed)
+        if choice.point is not None and not chosen:
+            self.regularization_ = max(joint.weight, largest)  # that of a part of the data may be less
+        if joint.weight > 0 and (joint.weight >= largest or self.regularization_ > joint.weight):
+            return offsets
+        return joint.completed(*choice.point) if choice.point is not None and chosen else start

@@ -1,156 +1,108 @@
-"""A completion cost with its offsets taken off and a penalty put on, and where to start minimising it."""
+"""The last fit: `Joint` minimised by sweeps, or as a function of W on a geometry that was asked for."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankfold.costs.base import Cost
-from rankfold.costs.completion import Completion
-from rankfold.costs.offsets import GivenOffsets, Offsets
+from rankfold.costs.offsets import GivenOffsets, Offsets, WithOffsets
 from rankfold.costs.regularisers import Nuclear
-from rankfold.entries.lanczos import dominant_svd
-from rankfold.entries.observed import Observed
-from rankfold.entries.operators import SparseMatrix
-from rankfold.estimators.completion.lines import FactorPair, solve_lines
-from rankfold.estimators.completion.offsets import counts, fit_offsets
-from rankfold.linalg import svd_of_product
+from rankfold.estimators.completion.alternating import Alternating, Lines
+from rankfold.estimators.completion.choosing import minimised
+from rankfold.estimators.completion.joint import Joint
+from rankfold.estimators.completion.lines import FactorPair
+from rankfold.estimators.fitting import Geometries, fit_problem, problem_of, warn_unless_converged
+from rankfold.estimators.inputs import is_auto
+from rankfold.geometry.full_rank import FullRankFactors
+from rankfold.problem import Problem
+from rankfold.run.stopping import RelativeChange, Stop, StopKind
+from rankfold.run.trace import Trace, TraceRow
+from rankfold.solvers import ConjugateGradient, Method
 
-Floats = NDArray[Any]
+# Regularised fits slow down once and for all; without a regulariser a plateau may come before the end, and
+# the default solver has to see 20 slow iterations before it tries something else.
+_WINDOW, _PLAIN_WINDOW = 3, 25
+_EXACT = 1e-20  # of the value at W = 0: data that a matrix of this rank fits exactly
 
-# A singular value that a penalty shrank to nothing starts again at this part of the largest.
-LIFT = 0.02
 
+class Fitted(NamedTuple):
+    """Factors and offsets, and how they were found."""
 
-@dataclass(frozen=True, eq=False)
-class Penalised:
-    """The cost of what offsets leave over, and the penalty on W.
-
-    The penalty is (2λ/|Ω|) ‖D_r^½ W D_c^½‖_*, the least λ/|Ω| (Σ √n_i ‖L_i‖² + Σ √m_j ‖R_j‖²) over all
-    W = L Rᵀ, with n_i and m_j entries in row i and column j: half-way between the plain ridge on factors (no
-    weights) and the one that grows with the data (weights n_i, m_j). The noise in D_r^-½ P_Ω(E) D_c^-½ has a
-    spectral norm that depends on the size of the errors E, not on their number, so one λ is right for a
-    sample of the data and for all of it; on validation data it was as good as either extreme or better.
-    """
-
-    completion: Completion
+    factors: FactorPair
     offsets: Offsets
-    diagonals: tuple[Floats, Floats]  # of D_r and D_c: √n_i and √m_j
-
-    @staticmethod
-    def of(completion: Completion, bias: bool) -> Penalised:
-        """Fit offsets, if there are to be any, and take them off in a new cost; `completion` is unchanged."""
-        d1, d2 = completion.shape
-        offsets = fit_offsets(completion) if bias else Offsets(0.0, np.zeros(d1), np.zeros(d2))
-        mean, rows, cols = offsets
-        diagonals = tuple(np.sqrt(np.maximum(n, 1.0)) for n in counts(completion))
-        if bias and completion.quadratic:
-            left = completion.observed.with_values(lambda i, j, y: y - (mean + rows[i] + cols[j]))
-            completion = Completion.from_observed(left, completion.loss)
-        return Penalised(completion, offsets, (diagonals[0], diagonals[1]))
-
-    def cost(self, weight: float) -> Cost:
-        """Return what is minimised over W."""
-        fit: Cost = self.completion
-        mean, rows, cols = self.offsets
-        if not self.completion.quadratic and (mean or rows.any() or cols.any()):
-            fit = GivenOffsets(self.completion, mean + rows, cols)
-        if not weight:
-            return fit
-        return fit + Nuclear(2 * weight / self.completion.observed.size, *self.diagonals)
-
-    def balanced(self, L: Floats, R: Floats, least: float = 0.0) -> FactorPair:
-        """Return the factors of the same W that the ridge form of the penalty is least for.
-
-        Singular values below the part `least` of the largest are raised to it.
-        """
-        rows, cols = self.diagonals
-        U, s, V = svd_of_product(_times(np.sqrt(rows), L), _times(np.sqrt(cols), R))
-        return self._unscaled(U, np.maximum(s, least * s[0]), V)
-
-    def start(self, weight: float, rank: int, seed: int) -> FactorPair | None:
-        """Return a start: the dominant directions of what W has to explain, then a ridge problem per line.
-
-        None if W = 0 is best: λ is at least λ_max.
-        """
-        U, s, V = dominant_svd(self._slope(), rank, seed)
-        if s[0] <= weight:
-            return None
-        return self.swept(self._unscaled(U, np.maximum(s - weight, LIFT * s[0]), V), weight)
-
-    def swept(self, factors: FactorPair, weight: float) -> FactorPair:
-        """Return the best L for R, then the best R for it, for the square loss nearest to the loss.
-
-        The other way round if only L has the right size.
-        """
-        targets, half = self._targets()
-        rows, cols = (weight / half * diagonal for diagonal in self.diagonals)
-        L, R = factors
-        if len(R) == self.completion.shape[1]:
-            L = solve_lines(targets.by_row, R, rows)
-            return L, solve_lines(targets.by_column, L, cols)
-        R = solve_lines(targets.by_column, L, cols)
-        return solve_lines(targets.by_row, R, rows), R
-
-    def largest_weight(self, seed: int) -> float:
-        """Return λ_max, from which on W = 0 is best."""
-        return float(dominant_svd(self._slope(), 1, seed)[1][0])
-
-    def _slope(self) -> _Scaled:
-        """D_r^-½ S D_c^-½ for S = -|Ω|/2 times the gradient at W = 0."""
-        targets, half = self._targets()
-        sides = targets.by_row.data, targets.by_column.data
-        values = [data[:, 0] * data[:, 1] if targets.weighted else data[:, 0] for data in sides]
-        roots = half / np.sqrt(self.diagonals[0]), 1 / np.sqrt(self.diagonals[1])
-        return _Scaled(SparseMatrix(targets, (values[0], values[1])), *roots)
-
-    def _targets(self) -> tuple[Observed, float]:
-        """Ω with the z, and the h, for which h (w - z)² is near the loss at W = 0; y and 1 for (w - y)²."""
-        observed, (mean, rows, cols) = self.completion.observed, self.offsets
-        if self.completion.quadratic:
-            return observed, 1.0
-        curvatures = []
-
-        def slopes(i: NDArray[Any], j: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
-            _, first, second = self.completion.loss(mean + rows[i] + cols[j], y)
-            curvatures.append(float(np.max(second, initial=0.0)))
-            return np.asarray(-first)
-
-        targets = observed.with_values(slopes)
-        half = max(curvatures) / 2 or 1.0
-        return targets.with_values(lambda _i, _j, slope: slope / (2 * half)), half
-
-    def _unscaled(self, U: Floats, s: Floats, V: Floats) -> FactorPair:
-        """D_r^-½ U s^½ and D_c^-½ V s^½."""
-        (rows, cols), roots = self.diagonals, np.sqrt(s)
-        return _times(1 / np.sqrt(rows), U * roots), _times(1 / np.sqrt(cols), V * roots)
+    trace: Trace
+    stop: Stop
 
 
-@dataclass(frozen=True, eq=False)
-class _Scaled:
-    """diag(rows) S diag(cols), by products alone."""
-
-    matrix: SparseMatrix
-    rows: Floats
-    cols: Floats
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.matrix.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.matrix.dtype
-
-    def __matmul__(self, X: Floats) -> Floats:
-        return _times(self.rows, self.matrix @ _times(self.cols, X))
-
-    def transposed_times(self, X: Floats) -> Floats:
-        return _times(self.cols, self.matrix.transposed_times(_times(self.rows, X)))
+def by_sweeps(joint: Joint, start: FactorPair, tol: float, run: dict[str, Any]) -> Fitted:
+    """Minimise over factors and offsets together."""
+    problem = Problem(joint, Lines(joint.shape, start[0].shape[1], joint.bias))
+    window = _WINDOW if joint.weight else _PLAIN_WINDOW
+    stop = RelativeChange(tol, window)
+    x0 = FullRankFactors(*start) if run["resume"] is None else None  # a checkpoint has a point of its own
+    result = fit_problem(problem, solver=Alternating(), x0=x0, tolerance=_EXACT, stop=stop, **run)
+    (L, R), offsets = joint.split(*result.x)
+    factors = joint.balanced(L, R) if L.shape[1] else (L, R)
+    return Fitted(factors, offsets, result.trace, result.stop)
 
 
-def _times(diagonal: Floats, X: Floats) -> Floats:
-    return (diagonal[:, None] * X).astype(X.dtype, copy=False)
+def on_geometry(
+    joint: Joint, start: FactorPair | None, rank: int, geometry: str | Geometries,
+    solver: str | Method[Any], tol: float, run: dict[str, Any],
+) -> Fitted:  # fmt: skip
+    """Minimise over W, with the penalty as a function of W and the best offsets for it.
+
+    For losses other than the square no formula gives those offsets: they are the ones of the minimum over
+    factors and offsets, which sweeps find first.
+    """
+    if joint.bias and not joint.quadratic and start is not None:
+        start = minimised(joint, start, tol)
+    cost, offsets_at = _of_W(joint, start)
+    problem = problem_of(cost, rank, geometry)
+    # Where W loses rank the penalty has a kink, and at its bottom there is no way down.
+    accepted = (StopKind.STALLED,) if joint.weight else ()
+    x0 = None
+    if start is not None and run["resume"] is None:
+        (L, R), _ = joint.split(*joint.lifted(*start))
+        x0 = problem.geometry.from_factors(L, R)
+    result = fit_problem(
+        problem, accepted, x0=x0, tolerance=_EXACT,
+        solver=ConjugateGradient() if is_auto(solver) and joint.weight else solver,
+        stop=RelativeChange(tol, _WINDOW if joint.weight else _PLAIN_WINDOW), **run,
+    )  # fmt: skip
+    stop = Stop(result.stop_reason, StopKind.CONVERGED) if result.stop.kind in accepted else result.stop
+    return Fitted(joint.balanced(*result.factors), offsets_at(*result.factors), result.trace, stop)
+
+
+def as_it_is(joint: Joint, x: FactorPair, rank: int, stop: Stop) -> Fitted:
+    """Take a point for the model, with W = 0 if it has no factors."""
+    (L, R), offsets = joint.split(*x)
+    value = joint.value(*x) if x[0].shape[1] else joint.value_at_zero
+    trace = Trace([TraceRow(0, value, 0.0, 0.0)])
+    warn_unless_converged(trace, stop)
+    if L.shape[1]:
+        return Fitted(joint.balanced(L, R), offsets, trace, stop)
+    L, R = (np.zeros((d, rank), X.dtype) for d, X in zip(joint.shape, x, strict=True))
+    return Fitted((L, R), offsets, trace, stop)
+
+
+def _of_W(joint: Joint, start: FactorPair | None) -> tuple[Cost, Callable[[Any, Any], Offsets]]:
+    """The cost as a function of W, and the offsets that go with a W."""
+    fit: Cost = joint.completion
+    none = joint.at(joint.weight, None).split(*joint.at(0.0, None).constant())[1]
+    offsets_at: Callable[[Any, Any], Offsets] = lambda _L, _R: none  # noqa: E731
+    if joint.shrinkage is not None and joint.quadratic:
+        fit = with_offsets = WithOffsets(joint.completion, 0.0, *joint.shrinkage)
+        offsets_at = with_offsets.offsets
+    elif joint.bias and start is not None:
+        given = joint.split(*start)[1]
+        fit, offsets_at = (
+            GivenOffsets(joint.completion, given.mean + given.rows, given.cols),
+            lambda _L, _R: given,
+        )
+    if joint.weight:
+        fit = fit + Nuclear(2 * joint.weight / joint.completion.observed.size, *joint.roots)
+    return fit, offsets_at

@@ -1,0 +1,179 @@
+"""The method that minimises `Joint`: alternating least squares, accelerated by conjugate gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import nan
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.polynomial import Polynomial
+from numpy.typing import NDArray
+
+from rankfold.estimators.completion.joint import Joint
+from rankfold.geometry.base import lincomb
+from rankfold.geometry.full_rank import FullRank, FullRankFactors
+from rankfold.geometry.spaces import EuclideanFullColumnRank, FactorSpace
+from rankfold.problem import Problem
+from rankfold.solvers.base import StepReport
+
+# A fall of the value by less than so many rounding errors is none.
+_ROUNDING = 4.0
+
+
+class Lines(FullRank):
+    """The points (G, H) of `Joint`: no rank is asked of them, for the objective is smooth where it falls.
+
+    `factors` are L and R, the columns of G and H without those of the offsets.
+    """
+
+    def __init__(self, shape: tuple[int, int], columns: int, bias: bool) -> None:
+        # Offsets alone have no factors: one of rank 1 stands for them.
+        super().__init__(shape, max(columns - bias, 1), metric="euclidean")
+        self.columns = columns
+
+    def __repr__(self) -> str:
+        return f"Lines({self.shape}, columns={self.columns}, rank={self.rank})"
+
+    def factors(self, x: FullRankFactors) -> tuple[Any, Any]:
+        """Return L and R."""
+        return x.G[:, : self.rank], x.H[:, : self.rank]
+
+    def spaces(self) -> tuple[FactorSpace, ...]:
+        """Return spaces without a condition."""
+        return _AllMatrices(), _AllMatrices()
+
+    def _shapes(self) -> tuple[tuple[int, ...], ...]:
+        return tuple((d, self.columns) for d in self.shape)
+
+
+class _AllMatrices(EuclideanFullColumnRank):
+    """Matrices of any rank."""
+
+    def flaw(self, Y: Any) -> str:
+        """Return nothing: there is none."""
+        return ""
+
+
+class Found(NamedTuple):
+    """A step: how far, in which direction, and the value it leads to."""
+
+    step: float
+    direction: FullRankFactors
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlternatingState:
+    """The point, the last direction, and the last way from the point before to its sweep."""
+
+    x: FullRankFactors
+    value: float
+    direction: FullRankFactors | None = None
+    sweep: FullRankFactors | None = None
+    report: StepReport = field(default_factory=StepReport)
+    stalled: str = ""
+    stationary: bool = False
+    gradient_norm: float = nan
+    gradient_free: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class Alternating:
+    """Nonlinear conjugate gradients with a sweep of alternating least squares as the preconditioner.
+
+    A sweep solves a small ridge problem for each row, then for each column, and so does not mind lines with
+    few entries or a W of lower rank than its factors. The way from a point to its sweep takes the place of
+    the gradient in the formula of Polak and Ribière (De Sterck and Winlaw 2015); steps are exact for the
+    square loss. For other losses a step that does not gain more than the sweep alone is given up for it.
+    """
+
+    state_types: ClassVar[tuple[type, ...]] = (AlternatingState, FullRankFactors)
+
+    def init(self, problem: Problem, x0: FullRankFactors) -> AlternatingState:
+        """Start at x0."""
+        return AlternatingState(x=x0, value=_joint(problem).value(*x0))
+
+    def step(self, problem: Problem, state: AlternatingState) -> AlternatingState:
+        """Sweep, and go on in a direction conjugate to the last one."""
+        joint = _joint(problem)
+        problem.counts.gradients += 1
+        swept = FullRankFactors(*joint.swept(*state.x))
+        sweep = lincomb(1.0, swept, -1.0, state.x)
+        direction = _conjugate(joint, sweep, state)
+        search = _exact if joint.quadratic else _whole
+        found = search(problem, state, sweep, direction)
+        if found is None:
+            stuck = "a sweep does not lower the value: rounding is left"
+            return replace(state, stalled=stuck, stationary=True, report=StepReport(step=0.0))
+        step, direction, value = found
+        x = FullRankFactors(*joint.centred(*lincomb(1.0, state.x, step, direction)))
+        report = StepReport(step=step * float(np.sqrt(_inner(joint, direction, direction))))
+        return AlternatingState(x=x, value=value, direction=direction, sweep=sweep, report=report)
+
+
+def _joint(problem: Problem) -> Joint:
+    if not isinstance(problem.cost, Joint):
+        raise TypeError(f"Alternating minimises a Joint cost, not {type(problem.cost).__name__}")
+    return problem.cost
+
+
+def _inner(joint: Joint, xi: FullRankFactors, eta: FullRankFactors) -> float:
+    """Inner product in which lines count as in the penalty."""
+    return sum(
+        float(root @ np.einsum("ik,ik->i", u, v, dtype=np.float64))
+        for root, u, v in zip(joint.roots, xi, eta, strict=True)
+    )
+
+
+def _conjugate(joint: Joint, sweep: FullRankFactors, state: AlternatingState) -> FullRankFactors:
+    """The sweep plus β times the last direction, β after Polak and Ribière, and no less than 0."""
+    if state.direction is None or state.sweep is None:
+        return sweep
+    before = _inner(joint, state.sweep, state.sweep)
+    change = _inner(joint, sweep, sweep) - _inner(joint, sweep, state.sweep)
+    beta = max(change / before, 0.0) if before > 0 else 0.0
+    return FullRankFactors(*lincomb(1.0, sweep, beta, state.direction)) if beta else sweep
+
+
+def _exact(
+    problem: Problem, state: AlternatingState, sweep: FullRankFactors, direction: FullRankFactors
+) -> Found | None:
+    """The step along the direction that is best, from the polynomial; along the sweep, if there is none."""
+    for along in (direction, sweep):
+        problem.counts.polynomials += 1
+        coefficients = problem.cost.polynomial(*zip(state.x, along, strict=True))
+        found = _least(coefficients)
+        if found is not None:
+            return Found(found[0], along, found[1])
+        if along is sweep:
+            break
+    return None
+
+
+def _least(coefficients: NDArray[np.float64]) -> tuple[float, float] | None:
+    """The positive t at which a polynomial is least, and its value; None if it is no lower than at 0."""
+    here = Polynomial(coefficients)
+    roots = here.deriv().roots()
+    steps = roots.real[(np.abs(roots.imag) <= 1e-6 * np.abs(roots)) & (roots.real > 0)]
+    if not steps.size:
+        return None
+    step = float(steps[np.argmin(here(steps))])
+    value = float(here(step))
+    enough = coefficients[0] - _ROUNDING * float(np.finfo(np.float64).eps) * abs(coefficients[0])
+    return (step, value) if value < enough else None
+
+
+def _whole(
+    problem: Problem, state: AlternatingState, sweep: FullRankFactors, direction: FullRankFactors
+) -> Found | None:
+    """The whole direction, or the sweep alone if that gains more; None if neither gains anything."""
+    best = None
+    least = state.value - _ROUNDING * float(np.finfo(np.float64).eps) * abs(state.value)
+    for along in (sweep,) if direction is sweep else (sweep, direction):
+        problem.counts.values += 1
+        with np.errstate(over="ignore"):
+            value = problem.cost.value(*lincomb(1.0, state.x, 1.0, along))
+        if value < least:
+            best, least = Found(1.0, along, value), value
+    return best

@@ -1,0 +1,109 @@
+"""What a user tries first is right: data of low rank, exact or noisy, with offsets or without."""
+
+import numpy as np
+import pytest
+
+import rankfold as rf
+
+SHAPE = 200, 150
+
+
+def instance(offsets=False, noise=0.0, scale=1.0, shape=SHAPE, rank=2, per_row=25):
+    """Pairs, values and the truth; `noise` is relative to the size of the truth."""
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal((shape[0], rank)) @ rng.standard_normal((rank, shape[1]))
+    if offsets:
+        truth += 3 + rng.standard_normal((shape[0], 1)) + rng.standard_normal(shape[1])
+    cols = np.concatenate([rng.choice(shape[1], per_row, replace=False) for _ in range(shape[0])])
+    pairs = np.stack([np.repeat(np.arange(shape[0]), per_row), cols], axis=1)
+    values = truth[tuple(pairs.T)] + noise * truth.std() * rng.standard_normal(len(pairs))
+    return pairs, scale * values, scale * truth
+
+
+def error(fitted, truth):
+    """The relative error of the whole matrix."""
+    places = np.stack(np.indices(truth.shape), axis=-1).reshape(-1, 2)
+    return np.linalg.norm(fitted.predict(places) - truth.ravel()) / np.linalg.norm(truth)
+
+
+@pytest.mark.parametrize(
+    ("settings", "bound"),
+    [
+        ({}, 1e-6),
+        ({"offsets": True}, 1e-6),
+        ({"scale": 1e6}, 1e-6),
+        ({"scale": 1e-6, "offsets": True}, 1e-6),
+        ({"noise": 1 / 10}, 0.045),
+        ({"noise": 1 / 3}, 0.145),
+        ({"noise": 1 / 3, "offsets": True}, 0.18),
+    ],
+)
+def test_the_true_rank_is_all_that_has_to_be_said(settings, bound):
+    pairs, values, truth = instance(**settings)
+    assert error(rf.MatrixCompletion(rank=2, random_state=0).fit(pairs, values), truth) <= bound
+
+
+def test_and_not_even_that():
+    pairs, values, truth = instance(shape=(120, 90), per_row=20)
+    fitted = rf.MatrixCompletion(rank="auto", random_state=0).fit(pairs, values)
+    assert error(fitted, truth) <= 1e-6
+
+
+def test_four_ratings_and_a_small_table_fit():
+    pairs = [("ann", "Dune"), ("ann", "Heat"), ("bob", "Dune"), ("cyd", "Heat")]
+    fitted = rf.MatrixCompletion(random_state=0).fit(pairs, [5.0, 1.0, 4.0, 2.0])
+    assert fitted.converged_
+    assert fitted.regularization_ > 0
+    assert fitted.rank_ == 2  # no W of three rows and two columns has a higher one
+    assert fitted.predict([("bob", "Heat")])[0] < fitted.predict([("bob", "Dune")])[0]
+    rng = np.random.default_rng(0)
+    truth = np.outer(rng.standard_normal(6), rng.standard_normal(5))
+    known = np.argwhere(rng.random((6, 5)) < 0.8)
+    fitted = rf.MatrixCompletion(rank=1, random_state=0).fit(known, truth[tuple(known.T)])
+    assert error(fitted, truth) < 0.1
+
+
+def test_noise_alone_is_predicted_by_its_mean():
+    rng = np.random.default_rng(0)
+    pairs = np.argwhere(rng.random((60, 50)) < 0.4)
+    fitted = rf.MatrixCompletion(random_state=0).fit(pairs, rng.standard_normal(len(pairs)))
+    assert fitted.predict(pairs).std() < 0.35  # one of rank 10 could follow most of it
+    path = fitted.regularization_path_
+    assert path.chosen in path.regularizations[:2]  # W = 0, or next to it
+    assert min(fitted.shrinkage_) > 50
+
+
+@pytest.mark.parametrize(("weight", "rank"), [(1.0, 8), (2.0, 8), (3.0, 8), (2.0, 80)])
+def test_the_penalised_fit_reaches_its_minimum_where_that_has_a_lower_rank(weight, rank):
+    """That of Σ (y - W)² + 2λ ‖D_r^½ W D_c^½‖_*, beside alternating least squares from elsewhere."""
+    rng = np.random.default_rng(5)
+    truth = rng.standard_normal((100, 2)) @ rng.standard_normal((2, 80))
+    known = rng.random((100, 80)) < 0.4
+    pairs = np.argwhere(known)
+    y = truth[known] + rng.standard_normal(len(pairs))
+    fitted = rf.MatrixCompletion(rank=rank, bias=False, regularization=weight, random_state=0).fit(pairs, y)
+    assert fitted.converged_
+    Y = np.zeros((100, 80))
+    Y[known] = y
+    L, R = fitted.factors_
+    roots = [np.sqrt(np.sqrt(known.sum(axis=k))) for k in (1, 0)]
+    found = objective(Y, known, roots, weight, L @ R.T)
+    start = (np.random.default_rng(1).standard_normal((d, rank)) for d in Y.shape)
+    best = alternating(Y, known, roots, weight, *start)
+    assert found <= best * (1 + 1e-6)
+
+
+def objective(Y, known, roots, weight, W):
+    nuclear = np.linalg.svd(roots[0][:, None] * W * roots[1], compute_uv=False).sum()
+    return ((W - Y)[known] ** 2).sum() + 2 * weight * nuclear
+
+
+def alternating(Y, known, roots, weight, L, R, sweeps=150):
+    """The least value that alternating least squares finds, from these factors on."""
+    for _ in range(sweeps):
+        for k, (A, B) in enumerate(((L, R), (R, L))):
+            mask, values = (known, Y) if k == 0 else (known.T, Y.T)
+            Q = np.einsum("ij,jk,jm->ikm", mask.astype(float), B, B, optimize=True)
+            Q[:, np.arange(B.shape[1]), np.arange(B.shape[1])] += weight * roots[k][:, None] ** 2
+            A[:] = np.linalg.solve(Q, (values @ B)[..., None])[..., 0]
+    return objective(Y, known, roots, weight, L @ R.T)
