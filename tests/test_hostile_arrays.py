@@ -170,7 +170,7 @@ def imputed(table):
 
 
 def regression(X=X, y=Y, weights=None):
-    return rf.ReducedRankRegression(1).fit(X, y, weights).coef_
+    return rf.ReducedRankRegression(1, regularization=0.1).fit(X, y, weights).coef_
 
 
 def pair_model(X=X, y=Y[:, 0], weights=None):

@@ -92,7 +92,10 @@ WRONG = [
         (put("fitted", "stop_kind_", "late"), "stop_kind_ is 'late'"),
         (put("fitted", "trace_", {"array": "array0"}), "trace_ is an array"),
         (put("fitted", "trace_", {"trace": {"array": "array0"}}), "no trace has the shape"),
-        (put("fitted", "row_labels_", {"array": "array0"}), "row_labels_ has a length"),
+        (
+            lambda tree, arrays: tree["fitted"].update(row_labels_=tree["fitted"]["col_labels_"]),
+            "col_labels_ has a length|row_labels_ has a length",
+        ),
         (put("fitted", "rank_path_", 5), "rank_path_ is 5"),
         (lambda tree, arrays: tree["fitted"].pop("observed_"), "observed_ is missing"),
         (lambda tree, arrays: tree["fitted"].pop("stop_kind_"), "stop_kind_ is missing"),

@@ -135,7 +135,7 @@ def sound(triples: Triples) -> None:
     assert triples.values.shape == triples.rows.shape == triples.cols.shape
     for labels, size in zip((triples.row_labels, triples.col_labels), triples.shape, strict=True):
         if labels is not None:
-            assert labels.dtype.kind in "iuU"
+            assert labels.dtype.kind in "iuU" or all(type(label) is str for label in labels)
             assert len(set(labels.tolist())) == size
             "".join(map(str, labels.tolist())).encode()
 

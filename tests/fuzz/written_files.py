@@ -24,7 +24,7 @@ def writers():
     table = pa.table({"a": np.arange(200.0), "b": ["x"] * 200})
     return {
         "model.rankfold": lambda path: rf.save(model, path),
-        "run.ckpt": lambda path: checkpoint.save(path, kept[-1], method, problem),
+        "run.ckpt": lambda path: checkpoint.save(path, kept[-1], method, problem, problem.cost.fingerprint()),
         "report.html": lambda path: write_report(report, path),
         "plot.png": lambda path: figure.draw(report, path),
         "trace.csv": result.trace.to_csv,

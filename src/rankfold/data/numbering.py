@@ -33,6 +33,8 @@ def label_column(column: Any, where: str) -> Labels:
     """
     column = np.asarray(column)
     kind = column.dtype.kind
+    if column.ndim != 1:
+        raise ValueError(f"{where.format('...')} must be one-dimensional; got shape {column.shape}")
     if kind in "iu":
         return _narrowest(column)
     if kind == "f":

@@ -123,9 +123,20 @@ def load(path: str | os.PathLike[str]) -> Any:
         if not _is_ours(model):
             raise ValueError("what it holds is no estimator")
         check(model)
+        _bring_up_to_date(model)
     except UNFIT as error:  # written by another version with the same format, or by somebody else
         MODELS.refuse(os.fspath(path), error)
     return model
+
+
+def _bring_up_to_date(model: Any) -> None:
+    """Give a model of earlier days what later ones note: `schemas.LATER`."""
+    if isinstance(model, MatrixCompletion) and hasattr(model, "observed_"):
+        if not hasattr(model, "counts_"):
+            cols = np.bincount(model.observed_.indices, minlength=model.shape_[1])
+            model.counts_ = model.observed_.counts, cols
+        if not hasattr(model, "shrinkage_"):
+            model.shrinkage_ = Shrinkage(2.0, 2.0) if model.bias else None  # what it was then, for all
 
 
 def _is_ours(value: Any) -> bool:

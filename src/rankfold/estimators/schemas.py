@@ -58,6 +58,7 @@ SOLVERS = (
 )
 # Beside what `fit` finds: what the names of columns were, and what `set_output` asked for.
 OPTIONAL = ("feature_names_in_", "_sklearn_output_config")
+LATER = ("counts_", "shrinkage_")  # which models of this format had not at first: `model_files` fills them in
 
 
 def _solver(value: Any, where: str, sizes: Sizes) -> None:
@@ -212,7 +213,7 @@ def check(model: Any) -> None:
     there = [name for name in table if name in vars(model)]
     if set(there) <= set(OPTIONAL):
         return  # not fitted
-    if missing := [name for name in table if name not in there and name not in OPTIONAL]:
+    if missing := [name for name in table if name not in there and name not in (*OPTIONAL, *LATER)]:
         raise ValueError(f"{missing[0]} is missing")
     sizes: Sizes = {}
     for name in there:

@@ -24,8 +24,9 @@ class _Guard:
 
     def enter(self) -> None:
         with self.lock:
-            # Everyone looks, and not only the first: a library may have been loaded since.
-            for library in _libraries():
+            # Every thread looks, and not only the first: a library may have been loaded since. It takes
+            # milliseconds, so that a run within a run does not look again.
+            for library in [] if getattr(self._mine, "holders", 0) else _libraries():
                 self._before.setdefault(library.filepath, (library, library.num_threads))
                 library.set_num_threads(1)
             self._mine.holders = getattr(self._mine, "holders", 0) + 1

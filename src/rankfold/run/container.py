@@ -30,7 +30,7 @@ MAX_MARKS = 1 << 20  # brackets, commas and colons of the text: each may cost a 
 _DIGEST = hashlib.sha256().digest_size
 _CHUNK = 1 << 20
 _NPY = b"\x93NUMPY\x01\x00"
-_TYPE = r"'[<>|][biufcUS]\d{1,9}'"
+_TYPE = r"'[<>|](?:[biufcUS]\d{1,9}|M8\[[a-z]{1,2}\])'"
 # What NumPy writes, and nothing else that Python could read: `numpy.load` evaluates any literal.
 _HEADER = re.compile(
     rf"\{{'descr': (?P<descr>{_TYPE}|\[\('\w{{1,99}}', {_TYPE}\)(?:, \('\w{{1,99}}', {_TYPE}\)){{0,99}}\]), "

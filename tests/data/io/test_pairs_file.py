@@ -82,7 +82,7 @@ def test_empty_integer_label():
 
 
 def test_rows_of_parquet_are_counted_on_from_batch_to_batch(tmp_path, monkeypatch):
-    monkeypatch.setattr("rankfold.data.io.pairs.BATCH", 2)
+    monkeypatch.setattr("rankfold.data.io.parquet.BATCH", 2)
     path = tmp_path / "pairs.parquet"
     parquet.write_table(pa.table({"film": ["Heat"] * 5, "id": [300] * 5}), path)
     batches = list(read_pairs(path, NUMBERED, FILMS, ("id", "film")))

@@ -60,7 +60,6 @@ def test_matrix_market_files_that_ask_for_too_much(tmp_path, text, message):
         (b"1,2,3\n" + b"a" * 140_000 + b",x\n", r"line 2: the line cannot be split \(field larger"),
         (b"x" * (LONGEST_LINE + 1) + b",2,3\n", "line 1: the line is longer"),
         (b"," * 10_000 + b"\n", "the first line has 10,001 columns; 10,000 can be read"),
-        (b"a,x,1\na\0,x,2\n", "line 2: column '0' holds a NUL character"),
     ],
 )
 def test_text_that_programs_do_not_agree_on(tmp_path, text, message):
@@ -74,10 +73,10 @@ def test_a_position_that_would_make_an_absurd_matrix(tmp_path):
         refused(tmp_path, "x.csv", text % far, f"line 2: .* between 0 and {LONGEST_SIDE - 1}", indices=True)
 
 
-def test_a_label_so_long_that_all_labels_would_not_fit(tmp_path):
+def test_one_long_label_does_not_make_all_labels_long(tmp_path):
     text = "".join(f"w{k},x,1\n" for k in range(20_000)) + "w" * 100_000 + ",x,1\n"
-    message = "a table of 20,001 labels, the longest with 100,000 characters, would take 8,000,400,000 bytes"
-    refused(tmp_path, "x.csv", text.encode(), message)
+    (tmp_path / "x.csv").write_text(text)
+    assert read_triples(tmp_path / "x.csv").row_labels.nbytes < 10**6
 
 
 @pytest.mark.parametrize(

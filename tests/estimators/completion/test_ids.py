@@ -72,8 +72,10 @@ def test_names_in_the_same_order_change_no_bit(data):
 @settings(max_examples=10, deadline=None)
 @given(rows=st.permutations(range(12)), cols=st.permutations(range(9)))
 def test_names_in_another_order_change_rounding_only(rows, cols):
-    found = fitted(renamed(rows, cols), tol=1e-14)
-    np.testing.assert_allclose(found.predict(renamed(rows, cols)), fitted(X, tol=1e-14).predict(X), rtol=1e-5)
+    # Without offsets: those are shrunk by what entries held out say, which are others in another order.
+    options = {"tol": 1e-14, "bias": False}
+    found = fitted(renamed(rows, cols), **options)
+    np.testing.assert_allclose(found.predict(renamed(rows, cols)), fitted(X, **options).predict(X), rtol=1e-5)
 
 
 @pytest.mark.parametrize(

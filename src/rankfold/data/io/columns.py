@@ -21,7 +21,6 @@ from rankfold.data.numbering import Labels, numbered, string_array
 
 MERGE = 1 << 18  # labels kept apart per batch before they are merged
 BATCH = 1 << 18  # rows decoded, or written, at a time
-HOLDS_NUL = "holds a NUL character"  # NumPy drops it from the end of a string: two labels would become one
 
 
 class BadEntryError(ValueError):
@@ -173,14 +172,10 @@ class LabelColumn:
         self._add_dictionary(batch)
 
     def _check_strings(self, before: int, batch: Any) -> None:
-        problems = {
-            "is empty": pc.equal(batch.dictionary, ""),
-            HOLDS_NUL: pc.match_substring(batch.dictionary, "\0"),
-        }
-        for problem, bad in problems.items():
-            if pc.any(bad).as_py():
-                of_labels = bad.to_numpy(zero_copy_only=False).astype(bool)
-                _refuse(before, of_labels[batch.indices.to_numpy()], problem)
+        empty = pc.equal(batch.dictionary, "")
+        if pc.any(empty).as_py():
+            of_labels = empty.to_numpy(zero_copy_only=False).astype(bool)
+            _refuse(before, of_labels[batch.indices.to_numpy()], "is empty")
 
     def _become_dictionary(self) -> None:
         if self.integers is not None:

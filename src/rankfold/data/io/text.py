@@ -19,7 +19,7 @@ from pyarrow import csv as pa_csv
 
 from rankfold.data.errors import DataFileError
 from rankfold.data.io.chosen import NUMBERS, ROLES, Columns, place_columns
-from rankfold.data.io.columns import HOLDS_NUL, Gather, IndexColumn, LabelColumn, ValueColumn
+from rankfold.data.io.columns import Gather, IndexColumn, LabelColumn, ValueColumn
 from rankfold.data.io.limits import LONGEST_SIDE, MOST_COLUMNS
 from rankfold.data.io.lines import blocks, first_line, lines_from, records
 from rankfold.data.io.streams import name_of, reading
@@ -205,8 +205,6 @@ def _problem(field: str, column: ValueColumn | IndexColumn | LabelColumn) -> str
     if not field.strip():
         return "is empty"
     if isinstance(column, LabelColumn):
-        if "\0" in field:
-            return HOLDS_NUL
         undecoded = any("\udc80" <= character <= "\udcff" for character in field)
         return "is not UTF-8 text" if undecoded else None
     if isinstance(column, ValueColumn):
