@@ -71,11 +71,17 @@ def test_a_run_that_fails(libraries):
     assert threads(libraries) == [8, 4]
 
 
-def test_a_library_that_is_loaded_during_a_run_is_held_from_the_next_on(libraries):
+def test_a_library_that_is_loaded_during_a_run_is_held_from_the_next_thread_s_on(libraries):
+    def other():
+        with one_blas_thread():
+            return threads(libraries)
+
     with one_blas_thread():
         libraries.append(Library("late", 6))
-        with one_blas_thread():
-            assert threads(libraries) == [1, 1, 1]
+        with one_blas_thread():  # a part of the same run: it does not look again
+            assert threads(libraries) == [1, 1, 6]
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(other).result(WAIT) == [1, 1, 1]
     assert threads(libraries) == [8, 4, 6]
 
 
