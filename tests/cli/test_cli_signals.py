@@ -91,14 +91,19 @@ app._version.__globals__["typer"].echo = lambda text: print(signal.getsignal(sig
 
 
 STEPS = """
-from rankfold.solvers import ConjugateGradient
-step, count = ConjugateGradient.step, []
+from rankfold.estimators.completion import matrix_completion
+from rankfold.estimators.completion.alternating import Alternating
+step, last_fit, count = Alternating.step, matrix_completion.by_sweeps, []
+def by_sweeps(*arguments):
+    count.append("in the last fit")
+    return last_fit(*arguments)
 def signalled(self, problem, state):
-    count.append(1)
-    if len(count) == 4:
+    if count:
+        count.append("a step")
+    if len(count) == 5:
         signal.raise_signal(signal.SIGTERM)
     return step(self, problem, state)
-ConjugateGradient.step = signalled
+matrix_completion.by_sweeps, Alternating.step = by_sweeps, signalled
 """
 
 
