@@ -19,6 +19,7 @@ from rankfold.solvers.base import StepReport
 
 # A fall of the value by less than so many rounding errors is none.
 _ROUNDING = 4.0
+_LONGEST = 1024.0  # sweeps in one step
 
 
 class Lines(FullRank):
@@ -167,13 +168,25 @@ def _least(coefficients: NDArray[np.float64]) -> tuple[float, float] | None:
 def _whole(
     problem: Problem, state: AlternatingState, sweep: FullRankFactors, direction: FullRankFactors
 ) -> Found | None:
-    """The whole direction, or the sweep alone if that gains more; None if neither gains anything."""
+    """The whole direction, or the sweep alone if that gains more; None if neither gains anything.
+
+    What gains most is doubled for as long as that gains more: in a flat valley sweeps creep.
+    """
     best = None
     least = state.value - _ROUNDING * float(np.finfo(np.float64).eps) * abs(state.value)
-    for along in (sweep,) if direction is sweep else (sweep, direction):
+
+    def tried(step: float, along: FullRankFactors) -> None:
+        nonlocal best, least
         problem.counts.values += 1
-        with np.errstate(over="ignore"):
-            value = problem.cost.value(*lincomb(1.0, state.x, 1.0, along))
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = problem.cost.value(*lincomb(1.0, state.x, step, along))
         if value < least:
-            best, least = Found(1.0, along, value), value
+            best, least = Found(step, along, value), value
+
+    for along in (sweep,) if direction is sweep else (sweep, direction):
+        tried(1.0, along)
+    step = 1.0
+    while best is not None and best.step == step < _LONGEST:
+        step *= 2
+        tried(step, best.direction)
     return best
