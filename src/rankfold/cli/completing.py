@@ -199,8 +199,8 @@ def _sample(data: Data, seed: int) -> Entries:
 def _errors(model: Any, train: Triples, held_out: Entries, mean: float) -> dict[str, float]:
     """Return the root-mean-square error of each way to predict."""
     rows, cols, values = held_out
-    offsets = model.biases_ if model.bias else fit_offsets(completion_of(train, None, "square", float))
-    expected = rf.Loss.named(model.loss).expected if model.bias else np.asarray
+    offsets = fit_offsets(completion_of(train, None, model.loss, float))  # the model's leave a part to W
+    expected = rf.Loss.named(model.loss).expected
     guesses = {
         "the mean": np.full(len(values), mean),
         "offsets of rows and columns": expected(predictions(offsets, rows, cols)),
