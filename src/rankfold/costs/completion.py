@@ -10,7 +10,7 @@ from array_api_compat import array_namespace, device
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from rankfold.costs.arrays import check_factors
-from rankfold.costs.base import Array, Cost, Evaluation, Products
+from rankfold.costs.base import Array, Cost, Evaluation, LineBlocks, Products
 from rankfold.costs.losses import Loss
 from rankfold.entries.lanczos import dominant_svd
 from rankfold.entries.observed import Duplicates, Observed
@@ -52,6 +52,8 @@ class Completion(Cost):
     >>> cost.evaluate(L, R).value * 3
     4.0
     """
+
+    has_line_blocks = True
 
     def __init__(
         self,
@@ -159,6 +161,11 @@ class Completion(Cost):
         """Change of `f_L` and `f_R` along (dL, dR): Ṡ R + S dR and Ṡᵀ L + Sᵀ dL."""
         check_factors(self.shape, (L, dL), (R, dR))
         return self.store.derivative(L, R, dL, dR, self.loss)
+
+    def line_blocks(self, L: Array, R: Array) -> LineBlocks:
+        """Return 1/|Ω| Σ w ℓ″ R_j R_jᵀ of each row, and the same of each column, with every ℓ″ at L Rᵀ."""
+        check_factors(self.shape, (L,), (R,))
+        return LineBlocks(*self.store.blocks(L, R, self.loss))
 
     def gradient_products(self, L: Array, R: Array) -> Products:
         """Return the function (X, Y) ↦ (S X, SᵀY) for S = ∇f(L Rᵀ), which is sparse: it is computed once."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankfold.costs.arrays import checked_factors
-from rankfold.costs.base import Array, Cost, Evaluation
+from rankfold.costs.base import Array, Cost, Evaluation, LineBlocks
 from rankfold.costs.completion import Completion
 from rankfold.costs.offset_system import OffsetSystem
 from rankfold.entries.arrays import like
@@ -58,6 +58,7 @@ class WithOffsets(Cost):
     """
 
     quadratic = True
+    has_line_blocks = True
 
     def __init__(
         self,
@@ -99,6 +100,10 @@ class WithOffsets(Cost):
         change = -self._system.solve(self._system.sums(dA, B) + self._system.sums(A, dB))
         here, moving = self._with(A, B, beta), self._with(dA, dB, change, constant=0.0)
         return without_offsets(L, *self.completion.derivative(*here, *moving))
+
+    def line_blocks(self, L: Array, R: Array) -> LineBlocks:
+        """Return the blocks of completion with the offsets held, which are no smaller."""
+        return self.completion.line_blocks(L, R)
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
         """Coefficients, constant first, of t ↦ f((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ).
@@ -176,6 +181,8 @@ class GivenOffsets(Cost):
         The offsets, one for each row and one for each column.
     """
 
+    has_line_blocks = True
+
     def __init__(self, cost: Completion, rows: ArrayLike, cols: ArrayLike):
         self.completion, self.shape = cost, cost.shape
         self.rows, self.cols = (np.asarray(offsets, dtype=np.float64) for offsets in (rows, cols))
@@ -203,6 +210,13 @@ class GivenOffsets(Cost):
         here = with_offsets(A, B, self.rows, self.cols)
         moving = with_offsets(dA, dB, np.zeros_like(self.rows), np.zeros_like(self.cols), 0.0)
         return without_offsets(L, *self.completion.derivative(*here, *moving))
+
+    def line_blocks(self, L: Array, R: Array) -> LineBlocks:
+        """Return the blocks of completion at W with the offsets, less their rows and columns."""
+        A, B = checked_factors(self.shape, (L,), (R,))
+        r = A.shape[1]
+        blocks = self.completion.line_blocks(*with_offsets(A, B, self.rows, self.cols))
+        return LineBlocks(*(np.ascontiguousarray(side[:, :r, :r]) for side in blocks))
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return the start point of the completion cost without the offsets."""

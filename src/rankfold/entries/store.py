@@ -1,7 +1,7 @@
 """The seam between a loss and the entries it is summed over: what every store of entries answers.
 
 A store knows where its entries live: in memory (`rankfold.entries.observed`), or elsewhere. It passes over
-them in five ways, and hands back arrays of the library and the precision that it was asked in. Factors come
+them in six ways, and hands back arrays of the library and the precision that it was asked in. Factors come
 with the right shapes (`rankfold.costs.Completion` checks them). Means are over all entries, |Ω| of them, and
 each entry counts with its weight.
 """
@@ -92,6 +92,9 @@ class EntryStore(Protocol):
         With `every` above 1, the mean is over a sample that the store chooses, the same at each call: about
         one in `every` rows, or parts of rows.
         """
+
+    def blocks(self, L: Array, R: Array, loss: EntryLoss) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return 1/|Ω| Σ_j w ℓ″ R_j R_jᵀ of each row, (d1, r, r), and the same of each column with the L_i."""
 
     def gradient(self, L: Array, R: Array, loss: EntryLoss) -> Operator:
         """Return S, whose entries outside Ω are zero."""

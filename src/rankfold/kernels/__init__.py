@@ -24,13 +24,24 @@ if TYPE_CHECKING:
         formulas,
         layout,
         least_squares,
+        line_blocks,
         polynomial,
         pool,
         sorting,
         sweeps,
     )
 
-__all__ = ["conditional", "formulas", "layout", "least_squares", "polynomial", "pool", "sorting", "sweeps"]
+__all__ = [
+    "conditional",
+    "formulas",
+    "layout",
+    "least_squares",
+    "line_blocks",
+    "polynomial",
+    "pool",
+    "sorting",
+    "sweeps",
+]
 
 
 def __getattr__(name: str) -> Any:
