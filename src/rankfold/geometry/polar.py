@@ -85,6 +85,7 @@ class Polar(ProductGeometry):
     def __init__(self, shape: tuple[int, int], rank: int, middle: str = "spd") -> None:
         super().__init__(shape, rank, middle=middle)
         self.middle = middle
+        self.has_lift = middle != "diagonal"  # where two entries of that agree, a Ẇ has no one tangent
 
     def _shapes(self) -> tuple[tuple[int, ...], ...]:
         return (self.shape[0], self.rank), (self.rank, self.rank), (self.shape[1], self.rank)
@@ -115,11 +116,6 @@ class Polar(ProductGeometry):
         """(UΩ, BΩ − ΩB, VΩ) with Ω the skew part of A."""
         Ω = skew(A)
         return PolarFactors(x.U @ Ω, x.B @ Ω - Ω @ x.B, x.V @ Ω)
-
-    @property
-    def has_lift(self) -> bool:  # type: ignore[override]
-        """Whether tangents and velocities are one to one: with a diagonal B, not where its entries agree."""
-        return self.structure.generator is not None
 
     def lift(self, x: PolarFactors, dL: Array, dR: Array) -> PolarFactors:
         """Split Ẇ = (dL + U B sym(VᵀdR)) Vᵀ + U B Ψ(dR)ᵀ, and the first factor into ξ_U B + U ξ_B; then Π.
