@@ -7,7 +7,6 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from rankfold import kernels
@@ -22,29 +21,30 @@ _CHUNKS = 64  # that threads share out
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """The lines of one side: a basis of the other side's factor, its scales, and the inverted blocks."""
+    """The lines of one side: a basis of the other side's factor, its scales, and the inverted blocks.
 
-    basis: Array
-    roots: Array
+    NumPy arrays of fixed order, so that blocks which a resumed run forms again are the same bit for bit.
+    """
+
+    basis: NDArray[Any]
+    roots: NDArray[Any]
     inverse: NDArray[Any]
-
-    def change(self, Y: Array) -> Array:
-        """Return K of the best approximation Y ≈ Y₀ K."""
-        return gram(self.basis, Y) / self.roots[:, None]
+    bounds: NDArray[np.uint64]  # of chunks of lines, for threads to share out
 
     def solve(self, Y: Array, f: Array) -> Array:
-        """Return K⁻¹ A_i⁻¹ K⁻ᵀ f_i, line by line."""
-        (x,) = to_numpy(f)
-        N = np.linalg.inv(to_numpy(self.change(Y))[0]).astype(x.dtype)
-        out, r = np.empty_like(x), x.shape[1]
-        arguments = _bounds(len(x)), self.inverse, N, np.ascontiguousarray(N.T), x, out
-        kernels.pool.run(kernels.line_blocks.solve(r), _CHUNKS, 4 * x.size * r, arguments)
-        return like(f, out)
+        """Return K⁻¹ A_i⁻¹ K⁻ᵀ f_i, line by line, with K of the best approximation Y ≈ Y₀ K."""
+        x, Y = to_numpy(f, Y)
+        N = np.linalg.inv(gram(self.basis, Y) / self.roots[:, None]).astype(np.float64, copy=False)
+        out, r = np.empty(x.shape), x.shape[1]
+        arguments = self.bounds, self.inverse, N, np.ascontiguousarray(N.T), x, out
+        kernels.pool.run(kernels.line_blocks.solve(r), _CHUNKS, 3 * x.size * r, arguments)
+        return like(f, out.astype(x.dtype, copy=False))
 
     def turned(self, Y: Array) -> float:
         """Return the mean of sin² of the angles between the columns of Y and those at which it was formed."""
-        (Q, K) = (to_numpy(M)[0] for M in (gram(Y, Y), gram(self.basis, Y)))
-        return 1.0 - float(np.trace(np.linalg.solve(Q, K.T @ K))) / len(K)
+        (Y,) = to_numpy(Y)
+        K = gram(self.basis, Y)
+        return 1.0 - float(np.trace(np.linalg.solve(gram(Y, Y), K.T @ K))) / len(K)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,21 +69,16 @@ class DataMetric:
     @staticmethod
     def formed(cost: Cost, L: Array, R: Array) -> DataMetric | None:
         """Form the blocks at L Rᵀ; None where the cost has no curvature there."""
-        xp = array_namespace(L)
+        L, R = to_numpy(L, R)
         U, s, V = svd_of_product(L, R)
-        roots = xp.sqrt(s)
+        roots = np.sqrt(s)
         blocks = cost.line_blocks(U * roots, V * roots)
-        scales = to_numpy(s)[0]
-        average = float(np.mean([np.einsum("ikk,k->", side, 1 / scales) / len(side) for side in blocks]))
-        average /= len(scales)
+        # Tr((RᵀR)⁻¹A_i)/r in the mean over the lines of both sides
+        average = float(np.mean([np.mean(np.einsum("ikk->ik", side), axis=0) / s for side in blocks]))
         if not (isfinite(average) and average > 0):
             return None
-        return DataMetric(
-            *(
-                _Side(Q, roots, _inverted(side, average, scales))
-                for side, Q in zip(blocks, (V, U), strict=True)
-            )
-        )
+        pairs = zip(blocks, (V, U), strict=True)
+        return DataMetric(*(_side(side, 1 / average, basis, s) for side, basis in pairs))
 
     def solve(self, L: Array, R: Array, f_L: Array, f_R: Array) -> tuple[Array, Array]:
         """Return (dL, dR), the gradient in this metric at L Rᵀ, from the partial derivatives."""
@@ -94,14 +89,12 @@ class DataMetric:
         return max(self.rows.turned(R), self.cols.turned(L))
 
 
-def _inverted(blocks: NDArray[Any], average: float, scales: NDArray[Any]) -> NDArray[Any]:
+def _side(blocks: NDArray[Any], scale: float, basis: NDArray[Any], s: NDArray[Any]) -> _Side:
+    """Invert scale A_i + SHARE diag(s), in single precision: it is read once for each gradient."""
     lines, r, _ = blocks.shape
-    Q: NDArray[Any] = np.multiply(blocks, 1 / average, dtype=scales.dtype).reshape(lines * r, r)
-    lost = 10 * float(np.finfo(Q.dtype).eps)
-    arguments = _bounds(lines), Q, np.ascontiguousarray(SHARE * scales), lost
-    kernels.pool.run(kernels.line_blocks.invert(r), _CHUNKS, lines * r**3 / 2, arguments)
-    return Q
-
-
-def _bounds(lines: int) -> NDArray[np.uint64]:
-    return np.linspace(0, lines, min(_CHUNKS, lines) + 1).astype(np.uint64)
+    Q = np.require(blocks, s.dtype, "CW").reshape(lines * r, r)
+    bounds = np.linspace(0, lines, min(_CHUNKS, lines) + 1).astype(np.uint64)
+    lost = 10 * float(np.finfo(s.dtype).eps)
+    kernel, inverse = kernels.line_blocks.invert(r), np.empty(Q.shape, np.float32)
+    kernels.pool.run(kernel, _CHUNKS, lines * r**3 / 2, (bounds, Q, scale, SHARE * s, lost, inverse))
+    return _Side(basis, np.sqrt(s), inverse, bounds)
