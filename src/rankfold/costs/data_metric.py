@@ -92,7 +92,7 @@ class DataMetric:
 def _side(blocks: NDArray[Any], scale: float, basis: NDArray[Any], s: NDArray[Any]) -> _Side:
     """Invert scale A_i + SHARE diag(s), in single precision: it is read once for each gradient."""
     lines, r, _ = blocks.shape
-    Q = np.require(blocks, s.dtype, "CW").reshape(lines * r, r)
+    Q = np.require(blocks, s.dtype, ["C", "W"]).reshape(lines * r, r)
     bounds = np.linspace(0, lines, min(_CHUNKS, lines) + 1).astype(np.uint64)
     lost = 10 * float(np.finfo(s.dtype).eps)
     kernel, inverse = kernels.line_blocks.invert(r), np.empty(Q.shape, np.float32)

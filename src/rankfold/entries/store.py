@@ -94,7 +94,7 @@ class EntryStore(Protocol):
         """
 
     def blocks(self, L: Array, R: Array, loss: EntryLoss) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return 1/|Ω| Σ_j w ℓ″ R_j R_jᵀ of each row, (d1, r, r), and the same of each column with the L_i."""
+        """Return 1/|Ω| Σ_j w ℓ″ R_j R_jᵀ of each row, (d1, r, r), and the same of L_i of each column."""
 
     def gradient(self, L: Array, R: Array, loss: EntryLoss) -> Operator:
         """Return S, whose entries outside Ω are zero."""

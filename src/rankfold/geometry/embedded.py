@@ -125,7 +125,7 @@ class Embedded(Geometry):
         return _project(x, f_L, f_R / x.s)
 
     def lift(self, x: SVDFactors, dL: Array, dR: Array) -> SVDTangent:
-        """dL Vᵀ + U (dR Σ)ᵀ, with the parts that are not normal moved to M."""
+        """Return dL Vᵀ + U (dR Σ)ᵀ, with the parts that are not normal moved to M."""
         return self.to_tangent(x, SVDTangent(0 * diagonal(x.s), dL, dR * x.s))
 
     def lowered(self, x: SVDFactors, xi: SVDTangent) -> tuple[Array, Array]:

@@ -139,7 +139,8 @@ class FullRank(ProductGeometry):
 
     def lift(self, x: FullRankFactors, dL: Array, dR: Array) -> FullRankFactors:
         """Π(dL, dR)."""
-        return self.to_horizontal(x, FullRankFactors(dL, dR))
+        xi: FullRankFactors = self.to_horizontal(x, FullRankFactors(dL, dR))
+        return xi
 
     def lowered(self, x: FullRankFactors, xi: FullRankFactors) -> tuple[Array, Array]:
         """Undo the gradient: (ξ_G HᵀH, ξ_H GᵀG) for the preconditioned metric."""

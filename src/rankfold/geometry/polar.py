@@ -128,7 +128,8 @@ class Polar(ProductGeometry):
         ω = lyapunov(x.B, 2 * skew(K))
         ξ_B = sym(K - ω @ x.B)
         ξ_U = add_product(left, x.U, -ξ_B) @ _inverse(x.B)
-        return self.to_horizontal(x, PolarFactors(ξ_U, ξ_B, add_product(dR, x.V, -S)))
+        xi: PolarFactors = self.to_horizontal(x, PolarFactors(ξ_U, ξ_B, add_product(dR, x.V, -S)))
+        return xi
 
     def lowered(self, x: PolarFactors, xi: PolarFactors) -> tuple[Array, Array]:
         """Undo the gradient: f_L = (ξ_U + U sym(MB)) B⁻¹ and f_R = ξ_V + V sym(MᵀB), with M = UᵀSV.

@@ -99,7 +99,10 @@ class SubspaceProjection(ProductGeometry):
     def lift(self, x: SubspaceFactors, dL: Array, dR: Array) -> SubspaceFactors:
         """Π(Ψ(dL), dR + Y sym(UᵀdL)): what Ψ takes off dL = ξ_U + U S, (U S)Yᵀ, is U (Y S)ᵀ."""
         S = sym(gram(x.U, dL))
-        return self.to_horizontal(x, SubspaceFactors(add_product(dL, x.U, -S), add_product(dR, x.Y, S)))
+        xi: SubspaceFactors = self.to_horizontal(
+            x, SubspaceFactors(add_product(dL, x.U, -S), add_product(dR, x.Y, S))
+        )
+        return xi
 
     def lowered(self, x: SubspaceFactors, xi: SubspaceFactors) -> tuple[Array, Array]:
         """Undo the gradient; what Ψ took off f_L is U sym(Uᵀf_L), and Uᵀf_L = UᵀSY = f_RᵀY."""

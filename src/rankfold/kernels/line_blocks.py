@@ -111,7 +111,7 @@ def invert(rank: int) -> Any:
 
 @functools.cache
 def solve(rank: int) -> Any:
-    """Kernel for out_i = N Q_i⁻¹ Nᵀ x_i, with the rows u_k of `invert` in U; T is Nᵀ. N, T and out are wide."""
+    """Kernel for out_i = N (Σ u_k u_kᵀ) Nᵀ x_i, with the rows u_k of `invert` in U, and T = Nᵀ."""
 
     def kernel(progress, bounds, U, N, T, x, out):  # type: ignore[no-untyped-def]
         r = np.uint64(rank)

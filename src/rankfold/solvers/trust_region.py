@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import isfinite, sqrt
 from typing import ClassVar
 
@@ -27,7 +27,7 @@ class TrustRegionState(Located):
 
     radius: float
     max_radius: float
-    metric: Metric = Metric()
+    metric: Metric = field(default_factory=Metric)
     pending: tuple[Proposal, ...] = ()
 
 
