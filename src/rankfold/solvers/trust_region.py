@@ -47,7 +47,8 @@ class TrustRegion:
     preconditioner
         `(here, tangent) -> tangent`, symmetric and positive definite, like an inverse of the Hessian.
     metric
-        As of `ConjugateGradient`, in place of a `preconditioner`; `"geometry"` is the paper's method.
+        As of `ConjugateGradient`, in place of a `preconditioner`. `"geometry"` is the paper's method; with
+        entries to spare its Hessian products are no more than those in the metric of the data.
 
     Examples
     --------
@@ -64,7 +65,7 @@ class TrustRegion:
     max_inner: int = 100
     initial_radius: float | None = None
     preconditioner: Preconditioner | None = None
-    metric: str = "auto"
+    metric: str = "geometry"
 
     def __post_init__(self) -> None:
         check_metric(self.metric)
