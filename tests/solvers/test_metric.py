@@ -140,6 +140,15 @@ def test_costs_without_blocks_run_as_before():
         rf.minimize(problem, rf.ConjugateGradient(metric="data"), x0=problem.geometry.random_point(0))
 
 
+def test_large_ranks_are_left_to_the_geometry_unless_asked():
+    cost = completion()
+    for rank, expected in ((20, True), (21, False)):
+        problem = rf.Problem.of(cost, rank)
+        here = problem.at(problem.geometry.random_point(0))
+        assert (Metric.chosen("auto", here).formed is here) == expected
+        assert Metric.chosen("data", here).formed is here
+
+
 def test_without_any_curvature_the_geometry_measures():
     """Beyond their margin, no entry of a squared hinge curves."""
     cost = rf.Completion([0, 1], [0, 1], [1.0, 1.0], (2, 2), loss="squared_hinge")

@@ -63,7 +63,7 @@ class ConjugateGradient:
         conjugate gradients.
     metric
         `"data"`: gradients in the metric of the entries that each line has (`rankfold.costs.data_metric`).
-        `"geometry"`: in that of the geometry. `"auto"`: of the data where the cost offers it.
+        `"geometry"`: in that of the geometry. `"auto"`: of the data where the cost offers it, up to rank 20.
 
     Examples
     --------

@@ -14,6 +14,9 @@ CHOICES = ("auto", "data", "geometry")
 _TURNED = 0.05
 # Where ℓ″ is no constant, it moves with W itself: so many iterations, at most, with the same blocks.
 _LIFETIME = 8
+# Forming takes n r² multiply-adds where an evaluation takes 4 n r: up to this rank the iterations that are
+# saved pay for it (docs/how-to-choose.md).
+_LARGEST_RANK = 20
 
 
 def check_metric(choice: str) -> None:
@@ -44,8 +47,8 @@ class Metric:
                 f"{type(problem.cost).__name__} on {problem.geometry!r} has no metric of the data: "
                 "choose metric='auto' or 'geometry'"
             )
-        wanted = can and choice != "geometry" and here.data_metric is not None
-        return cls(here if wanted else None)
+        pays = choice == "data" or (choice == "auto" and problem.geometry.rank <= _LARGEST_RANK)
+        return cls(here if can and pays and here.data_metric is not None else None)
 
     def moved(self, here: Here) -> Self:
         """Return the metric for the next point: with new blocks, if the old ones no longer fit."""
