@@ -55,7 +55,7 @@ def test_a_start_whose_leading_pair_is_noise_is_left_to_conjugate_gradients():
 
 
 def test_escalates_to_the_second_order_near_the_limit():
-    data, problem = problem_of((300, 350), 5, 1.5, condition=10.0)
+    data, problem = problem_of((300, 350), 5, 1.35, condition=10.0)
     auto = rf.minimize(problem, "auto", tolerance=1e-18, max_iterations=2000)
     assert auto.converged
     assert decisions(auto)[-1] == "RankContinuation stagnates: ReweightedContinuation takes over"
@@ -63,7 +63,7 @@ def test_escalates_to_the_second_order_near_the_limit():
 
 
 def test_other_geometries_end_with_the_trust_region():
-    _, problem = problem_of((40, 40), 2, 1.4, condition=100.0)
+    _, problem = problem_of((30, 30), 2, 1.2, condition=10.0)
     problem = rf.Problem(problem.cost, rf.Polar(problem.cost.shape, 2))
     auto = rf.minimize(problem, "auto", tolerance=1e-18, max_iterations=250)
     (start,) = (k for k, row in enumerate(auto.trace) if "TrustRegion takes over" in row.note)
@@ -75,7 +75,7 @@ def test_other_geometries_end_with_the_trust_region():
 
 
 def test_resumes_on_every_level(tmp_path):
-    _, problem = problem_of((30, 30), 2, 1.3, condition=10.0)
+    _, problem = problem_of((30, 30), 2, 1.2, condition=10.0)
     options = {"tolerance": 1e-12, "max_iterations": 150}
     whole = rf.minimize(problem, "auto", **options)
     changes = [k for k, row in enumerate(whole.trace) if "takes over" in row.note]

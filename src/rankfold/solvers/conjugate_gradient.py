@@ -18,6 +18,7 @@ from rankfold.solvers.line_search import (
     sampled,
     wolfe,
 )
+from rankfold.solvers.metric import Metric, check_metric
 
 _RULES = ("PR+", "HS", "DY")
 # Powell's restart: gradients that are this far from orthogonal say that conjugacy is lost.
@@ -30,10 +31,14 @@ _MISLED = 0.3
 class ConjugateGradientState(Located):
     """Where it is, the direction to go next with the slope along it, and the last step's factor.
 
+    `squared` is the square of the gradient's norm in `metric`, the one that directions are made in.
+
     `calibration` is what the step-sizes that a sample of the data gives are to be multiplied with; 0 where
     all the data are to be asked.
     """
 
+    metric: Metric
+    squared: float
     direction: Tangent
     slope: float
     steepest: bool
@@ -56,6 +61,9 @@ class ConjugateGradient:
     decrease, curvature
         The factors of the Armijo and Wolfe conditions; 1e-4 and 0.1 are Nocedal and Wright's (2006) for
         conjugate gradients.
+    metric
+        `"data"`: gradients in the metric of the entries that each line has (`rankfold.costs.data_metric`).
+        `"geometry"`: in that of the geometry. `"auto"`: of the data where the cost offers it, up to rank 20.
 
     Examples
     --------
@@ -65,19 +73,23 @@ class ConjugateGradient:
     True
     """
 
-    state_types: ClassVar[tuple[type, ...]] = (ConjugateGradientState,)
+    state_types: ClassVar[tuple[type, ...]] = (ConjugateGradientState, Metric)
 
     beta: str = "PR+"
     decrease: float = 1e-4
     curvature: float = 0.1
+    metric: str = "auto"
 
     def __post_init__(self) -> None:
+        check_metric(self.metric)
         if self.beta not in _RULES:
             raise ValueError(f"beta must be one of {', '.join(_RULES)}, not {self.beta!r}")
 
     def init(self, problem: Problem, x0: Point) -> ConjugateGradientState:
         """Start at x0, down the gradient."""
-        return _downhill(problem.at(x0), t=0.0, calibration=1.0, report=StepReport())
+        here = problem.at(x0)
+        metric = Metric.chosen(self.metric, here)
+        return _downhill(here, metric, metric.gradient(here), t=0.0, calibration=1.0, report=StepReport())
 
     def step(self, problem: Problem, state: ConjugateGradientState) -> ConjugateGradientState:
         """Go along the direction, and make the next one conjugate to it."""
@@ -86,7 +98,9 @@ class ConjugateGradient:
             length = taken.t * problem.geometry.norm(state.x, state.direction)
             return self._conjugate(state, taken, StepReport(step=length, backtracks=taken.backtracks))
         if not state.steepest:
-            return _downhill(state.here, state.t, 0.0, StepReport(step=0.0, note="restart"))
+            uphill = state.metric.gradient(state.here)
+            report = StepReport(step=0.0, note="restart")
+            return _downhill(state.here, state.metric, uphill, state.t, 0.0, report)
         floor = at_noise_floor(state.here, state.direction, state.slope, guess)
         return replace(state, report=StepReport(step=0.0), stalled=NO_STEP, stationary=floor)
 
@@ -106,20 +120,24 @@ class ConjugateGradient:
         self, state: ConjugateGradientState, taken: Step, report: StepReport
     ) -> ConjugateGradientState:
         geometry, x, here = state.here.problem.geometry, state.x, taken.here
-        if not (state.gradient_norm**2 > 0 and state.slope < 0):  # rounding has left nothing to divide by
-            return _downhill(here, taken.t, 0.0, report)
+        metric = state.metric.moved(here)
+        uphill = metric.gradient(here)
+        if not (state.squared > 0 and state.slope < 0):  # rounding has left nothing to divide by
+            return _downhill(here, metric, uphill, taken.t, 0.0, report)
         carried = geometry.transport(x, state.direction, here.x)
-        overlap = geometry.transported_inner(x, state.here.gradient, here.x, here.gradient)
-        along, squared = here.slope(carried), here.gradient_norm**2
+        overlap = geometry.transported_inner(x, state.here.gradient, here.x, uphill)
+        along, squared = here.slope(carried), here.slope(uphill)
         beta = self._beta(squared, overlap, along, state)
         slope = -squared + beta * along
         calibration = _calibrated(state.calibration, along / state.slope)
         # Lost conjugacy, or a direction that hardly goes down: forget the past.
         if abs(overlap) > _POWELL * squared or not slope < -0.1 * squared:
-            return _downhill(here, taken.t, calibration, report)
+            return _downhill(here, metric, uphill, taken.t, calibration, report)
         return ConjugateGradientState(
             here=here,
-            direction=lincomb(-1.0, here.gradient, beta, carried),
+            metric=metric,
+            squared=squared,
+            direction=lincomb(-1.0, uphill, beta, carried),
             slope=slope,
             steepest=False,
             t=taken.t,
@@ -133,7 +151,7 @@ class ConjugateGradient:
         Where PR+ and HS are to be cut at 0, the overlap is so large that Powell's restart forgets β anyway.
         """
         if self.beta == "PR+":
-            return (squared - overlap) / state.gradient_norm**2
+            return (squared - overlap) / state.squared
         difference = along - state.slope
         if difference <= 0:
             return 0.0
@@ -149,11 +167,16 @@ def _calibrated(calibration: float, left: float) -> float:
     return calibration / (1 - left) if abs(left) <= _MISLED else 0.0
 
 
-def _downhill(here: Here, t: float, calibration: float, report: StepReport) -> ConjugateGradientState:
+def _downhill(
+    here: Here, metric: Metric, uphill: Tangent, t: float, calibration: float, report: StepReport
+) -> ConjugateGradientState:
+    squared = max(here.slope(uphill), 0.0)
     return ConjugateGradientState(
         here=here,
-        direction=scale(-1.0, here.gradient),
-        slope=-(here.gradient_norm**2),
+        metric=metric,
+        squared=squared,
+        direction=scale(-1.0, uphill),
+        slope=-squared,
         steepest=True,
         t=t,
         calibration=calibration,
