@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,9 @@ import rankfold as rf
 from dense import DenseCost
 from geometry.variants import VARIANTS, bounded_symmetry, minus, seeds, velocity, well_conditioned_point
 from rankfold.costs.data_metric import SHARE
-from rankfold.solvers.metric import Metric
+from rankfold.solvers import conjugate_gradient
+from rankfold.solvers.metric import CHOICES, Metric
+from rankfold.solvers.progress import Progress
 
 LIFTED = [name for name in VARIANTS if VARIANTS[name].example.has_lift]
 few = settings(max_examples=8, deadline=None)
@@ -176,3 +180,60 @@ def test_blocks_are_formed_again_once_the_factors_have_turned_or_curvatures_move
 def test_an_unknown_metric_is_refused(solver):
     with pytest.raises(ValueError, match="metric must be one of 'auto', 'data', 'geometry', not 'x'"):
         solver(metric="x")
+
+
+def getting_nowhere(state):
+    trial = state.trial
+    return replace(state, trial=replace(trial, progress=Progress(40, (1.0,) * 41, (1.0,) * 41)))
+
+
+def same_state(one, other):
+    assert one.value == other.value
+    assert (one.metric, one.trial, one.slope, one.t) == (other.metric, other.trial, other.slope, other.t)
+    for a, b in zip((*one.x, *one.direction), (*other.x, *other.direction), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_metric_that_leads_nowhere_is_given_up_for_that_of_the_geometry_from_the_start():
+    """So that whatever converges in the geometry's metric converges."""
+    problem = rf.Problem.of(completion(), 3)
+    auto, plain = rf.ConjugateGradient(), rf.ConjugateGradient(metric="geometry")
+    start = problem.start()
+    state = auto.init(problem, start)
+    for _ in range(5):
+        state = auto.step(problem, state)
+    assert len(state.trial.progress.values) == 5
+    state, expected = auto.step(problem, getting_nowhere(state)), plain.init(problem, start)
+    assert (state.report.step, state.stalled) == (0.0, "")
+    assert "again in the geometry's" in state.report.note
+    for _ in range(4):
+        same_state(state, expected)
+        state, expected = auto.step(problem, state), plain.step(problem, expected)
+
+
+def test_a_stall_in_the_metric_of_the_data_is_no_stall_unless_it_is_rounding(monkeypatch):
+    problem = rf.Problem.of(completion(), 3)
+    auto, asked = rf.ConjugateGradient(), rf.ConjugateGradient(metric="data")
+    monkeypatch.setattr(rf.ConjugateGradient, "_line_search", lambda self, state: (1.0, None))
+    first = auto.init(problem, problem.start())
+    after = auto.step(problem, first)
+    assert (after.trial, after.stalled, after.metric) == (None, "", Metric())
+    assert asked.step(problem, asked.init(problem, problem.start())).stalled
+    monkeypatch.setattr(conjugate_gradient, "at_noise_floor", lambda *_: True)
+    assert auto.step(problem, first).stationary
+
+
+def test_only_a_metric_that_was_not_asked_for_is_on_trial():
+    problem = rf.Problem.of(completion(), 3)
+    tried = {m: rf.ConjugateGradient(metric=m).init(problem, problem.start()).trial for m in CHOICES}
+    assert [m for m, trial in tried.items() if trial is not None] == ["auto"]
+    assert tried["auto"].progress == Progress(40)
+
+
+def test_auto_does_not_judge_a_method_whose_metric_is_on_trial():
+    problem = rf.Problem.of(completion(), 3)
+    state = rf.Auto().step(problem, rf.Auto().init(problem, problem.start()))
+    assert state.progress == Progress()
+    state = rf.Auto().step(problem, replace(state, inner=getting_nowhere(state.inner)))
+    assert state.level == 0
+    assert rf.Auto().step(problem, state).progress.values[0] == state.value

@@ -35,7 +35,7 @@ def by_name(name: str) -> Method[Any]:
     Examples
     --------
     >>> by_name("gd")
-    GradientDescent(update=None, first_step=None, decrease=0.25, metric='auto')
+    GradientDescent(update=None, first_step=None, decrease=0.25, metric='geometry')
     """
     if name not in _NAMES:
         raise ValueError(f"solver must be one of {', '.join(map(repr, _NAMES))} or a method, not {name!r}")

@@ -36,7 +36,7 @@ class GradientDescent:
         The factor of sufficient decrease. Textbooks take 1e-4, which accepts steps of nearly twice the
         optimum; doubling and halving may then stay there, and 300 iterations not do the work of 80.
     metric
-        As of `ConjugateGradient`; `"geometry"` is the paper's method.
+        As of `ConjugateGradient`, but nothing is begun again; `"geometry"` is the paper's method.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class GradientDescent:
     update: float | None = None
     first_step: float | None = None
     decrease: float = 0.25
-    metric: str = "auto"
+    metric: str = "geometry"
 
     def __post_init__(self) -> None:
         check_metric(self.metric)
