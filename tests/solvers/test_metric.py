@@ -13,6 +13,7 @@ import rankfold as rf
 from dense import DenseCost
 from geometry.variants import VARIANTS, bounded_symmetry, minus, seeds, velocity, well_conditioned_point
 from rankfold.costs.data_metric import SHARE
+from rankfold.costs.offsets import GivenOffsets
 from rankfold.solvers import conjugate_gradient
 from rankfold.solvers.metric import CHOICES, Metric
 from rankfold.solvers.progress import Progress
@@ -151,6 +152,8 @@ def test_large_ranks_are_left_to_the_geometry_unless_asked():
         here = problem.at(problem.geometry.random_point(0))
         assert (Metric.chosen("auto", here).formed is here) == expected
         assert Metric.chosen("data", here).formed is here
+        far = problem.at(problem.geometry.random_point(1))
+        assert Metric(here).moved(far).formed is far  # one that was asked for is kept
 
 
 def test_without_any_curvature_the_geometry_measures():
@@ -237,3 +240,25 @@ def test_auto_does_not_judge_a_method_whose_metric_is_on_trial():
     state = rf.Auto().step(problem, replace(state, inner=getting_nowhere(state.inner)))
     assert state.level == 0
     assert rf.Auto().step(problem, state).progress.values[0] == state.value
+
+
+class WithoutBlocks:
+    """A store that answers what it must, and makes no blocks, as that on a GPU."""
+
+    def __init__(self, store):
+        self.store = store
+
+    def __getattr__(self, name):
+        if name == "blocks":
+            raise AttributeError(name)
+        return getattr(self.store, name)
+
+
+def test_a_store_without_blocks_is_left_to_the_geometry():
+    cost = rf.Completion.from_observed(WithoutBlocks(completion().store))
+    for each in (cost, GivenOffsets(cost, np.zeros(150), np.zeros(120)), cost + rf.Frobenius(0.1)):
+        assert not each.has_line_blocks
+    problem = rf.Problem.of(cost, 3)
+    assert rf.minimize(problem, rf.ConjugateGradient(), max_iterations=3).trace["blocks"].sum() == 0
+    with pytest.raises(TypeError, match="Completion knows no blocks"):
+        cost.line_blocks(*problem.at(problem.start()).factors)

@@ -48,7 +48,12 @@ class Metric:
                 "choose metric='auto' or 'geometry'"
             )
         pays = choice == "data" or (choice == "auto" and problem.geometry.rank <= _LARGEST_RANK)
-        return cls(here if can and pays and here.data_metric is not None else None)
+        return cls.of(here) if can and pays else cls()
+
+    @classmethod
+    def of(cls, here: Here) -> Self:
+        """Return the metric of the data with blocks formed here; without any curvature, the geometry's."""
+        return cls(here if here.data_metric is not None else None)
 
     def moved(self, here: Here) -> Self:
         """Return the metric for the next point: with new blocks, if the old ones no longer fit."""
@@ -58,7 +63,7 @@ class Metric:
         old = not here.problem.cost.quadratic and age >= _LIFETIME
         # It is the first steps that go far: to look at each would cost more Grams than it saves blocks.
         if known is None or old or (age & (age - 1) == 0 and known.turned(*here.factors) > _TURNED):
-            return type(self).chosen("auto", here)
+            return type(self).of(here)
         return type(self)(self.formed, age)
 
     def gradient(self, here: Here) -> Tangent:
