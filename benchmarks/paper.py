@@ -44,7 +44,7 @@ def main():
         "geometry", "GD iterations", "backtracks", "TR outer", "TR inner", "last log10 ‖grad‖, seed 0"
     )
     for name, geometry in GEOMETRIES.items():
-        gd = [solve(cost, geometry, rf.GradientDescent(), 200) for cost in costs]
+        gd = [solve(cost, geometry, rf.GradientDescent(metric="geometry"), 200) for cost in costs]
         tr = [solve(cost, geometry, rf.TrustRegion(), 100) for cost in costs]
         table.add_row(
             name,

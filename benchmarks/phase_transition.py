@@ -27,8 +27,8 @@ RANK, CONDITION = 5, 10.0  # where the other one varies
 BOUND = 1e-6
 METHODS: dict[str, tuple[Any, Any]] = {
     "auto": (lambda shape, r: rf.FullRank(shape, r, metric="preconditioned"), "auto"),
-    "paper's trust region": (rf.Polar, rf.TrustRegion()),
-    "LRGeom": (rf.Embedded, rf.ConjugateGradient()),
+    "paper's trust region": (rf.Polar, rf.TrustRegion(metric="geometry")),
+    "LRGeom": (rf.Embedded, rf.ConjugateGradient(metric="geometry")),
 }
 FIELDS = ("axis", "at", "sampling", "method", "size", "seeds", "work", "success")
 

@@ -27,7 +27,7 @@ def test_each_question_is_counted_once_and_in_every_rank_alike():
         assert here.gradient_norm > 0
     here.hessian(here.gradient)
     one.value(one.start())
-    assert vars(one.counts) == {"values": 1, "gradients": 1, "hessians": 1, "polynomials": 0}
+    assert vars(one.counts) == {"values": 1, "gradients": 1, "hessians": 1, "polynomials": 0, "blocks": 0}
 
 
 def test_polynomials_are_counted_and_those_of_a_sample_where_there_is_one():

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.costs.base import Cost, Evaluation
+from rankfold.costs.base import Array, Cost, Evaluation
+from rankfold.costs.data_metric import DataMetric
 from rankfold.geometry.base import Geometry, Point, Tangent
 from rankfold.geometry.full_rank import FullRank
 from rankfold.linalg import gram, trace
@@ -22,6 +23,7 @@ class Counts:
     gradients: int = 0
     hessians: int = 0
     polynomials: int = 0
+    blocks: int = 0
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,27 @@ class Here:
     def _evaluation(self) -> Evaluation:
         self.problem.counts.gradients += 1
         return Evaluation.of(self.problem.cost.evaluate(*self.problem.geometry.factors(self.x)))
+
+    @property
+    def factors(self) -> tuple[Array, Array]:
+        """The factors (L, R)."""
+        return self.problem.geometry.factors(self.x)
+
+    @property
+    def partials(self) -> tuple[Array, Array]:
+        """The partial derivatives (f_L, f_R)."""
+        _, f_L, f_R = self._evaluation
+        return f_L, f_R
+
+    @remembered
+    def data_metric(self) -> DataMetric | None:
+        """The metric of the cost's data, formed here; None where the cost has no curvature."""
+        self.problem.counts.blocks += 1
+        return DataMetric.formed(self.problem.cost, *self.factors)
+
+    def lifted(self, dL: Array, dR: Array) -> Tangent:
+        """The horizontal vector along which the factors change by (dL, dR), as far as W is concerned."""
+        return self.problem.geometry.lift(self.x, dL, dR)
 
     @property
     def value(self) -> float:

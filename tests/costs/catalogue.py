@@ -140,7 +140,7 @@ def least_squares_of_offsets(w, rows, cols, mean, by_counts):
 def offsets(rows=5.0, cols=5.0, mean=0.0, by_counts=False, weights=None):
     cost = rf.WithOffsets(plain(weights), mean, rows, cols, by_counts)
     w = np.ones(21) if weights is None else weights
-    return Case(cost, least_squares_of_offsets(w, rows, cols, mean, by_counts))
+    return Case(cost, least_squares_of_offsets(w, rows, cols, mean, by_counts), eliminates=True)
 
 
 def given_offsets(loss):

@@ -32,6 +32,8 @@ class Case:
     seed: int = 0
     #: whether it has a gradient at W = 0 and at factors with dependent columns, as a norm has not
     smooth: bool = True
+    #: whether offsets that follow W make its second derivative smaller than its blocks
+    eliminates: bool = False
 
     @property
     def shape(self):
@@ -186,7 +188,41 @@ def derivatives_are_right_on(variant, cost, rank, seed=0):
     assert hessians[-1].ok, "\n".join(map(str, hessians))
 
 
+def line_blocks_are_no_smaller(case):
+    """Symmetric, semidefinite, and the second derivative in a row of L or R, or more."""
+    L, R, *_ = factors(case.shape, case.rank)
+    if not case.cost.has_line_blocks:
+        with pytest.raises(TypeError, match="knows no blocks of its second derivative"):
+            case.cost.line_blocks(L, R)
+        return
+    blocks = case.cost.line_blocks(L, R)
+    for side, (Z, Y) in enumerate(((L, R), (R, L))):
+        assert blocks[side].shape == (*Z.shape, Z.shape[1])
+        for i in range(len(Z)):
+            block = np.asarray(blocks[side][i])
+            close(block, block.T)
+            assert np.linalg.eigvalsh(block)[0] >= -1e-12
+            if case.smooth:
+                exact = _second_derivative(case, Z, Y, side, i)
+                assert np.linalg.eigvalsh(block - exact)[0] >= -1e-10 * max(1.0, np.abs(exact).max())
+                if not case.eliminates:
+                    close(block, exact)
+
+
+def _second_derivative(case, Z, Y, side, i):
+    """Differentiate the value twice in row i of L, or of R."""
+
+    def value(z):
+        moved = torch.from_numpy(Z).clone()
+        moved[i] = z
+        other = torch.from_numpy(Y)
+        return case.dense(other @ moved.T if side else moved @ other.T)
+
+    return torch.autograd.functional.hessian(value, torch.from_numpy(Z[i])).numpy()
+
+
 CHECKS = [
+    line_blocks_are_no_smaller,
     derivatives_agree,
     polynomial_agrees,
     products_agree,

@@ -12,6 +12,7 @@ import rankfold as rf
 from costs.losses import FORMULAS, named
 from entries import dense_entries as dense
 from entries.stores import STORES, Entries, draw, factors
+from rankfold.entries.store import LineBlockStore
 
 every_store = pytest.mark.parametrize("build", STORES.values(), ids=STORES)
 SQUARE = rf.Loss.named("square")
@@ -43,6 +44,24 @@ def agrees_with_dense(store, entries, loss, points, tolerance=1e-11):
     assert S.shape == entries.shape
     close(S @ dR, matrix @ dR, tolerance)
     close(S.transposed_times(dL), matrix.T @ dL, tolerance)
+    if isinstance(store, LineBlockStore):
+        for actual, desired in zip(
+            store.blocks(L, R, loss_of(loss)), dense_blocks(entries, loss, L, R), strict=True
+        ):
+            close(actual, desired, tolerance)
+
+
+def dense_blocks(entries, loss, L, R):
+    """Σ w ℓ″ R_j R_jᵀ / |Ω| of each row, and the same of each column, entry by entry."""
+    L, R = L.astype(float), R.astype(float)
+    rows, cols = (np.zeros((*Z.shape, Z.shape[1])) for Z in (L, R))
+    w = np.einsum("pk,pk->p", L[entries.rows], R[entries.cols])
+    _, _, second = loss_of(loss)(w, entries.values)
+    second = second * (1 if entries.weights is None else entries.weights) / len(w)
+    for i, j, s in zip(entries.rows, entries.cols, second, strict=True):
+        rows[i] += s * np.outer(R[j], R[j])
+        cols[j] += s * np.outer(L[i], L[i])
+    return rows, cols
 
 
 # Few ranks, for each compiles its own kernels: between them they have vectors of every width, and factors
@@ -194,7 +213,8 @@ def test_the_same_bits_for_any_number_of_threads(build, monkeypatch):
         monkeypatch.setenv("RANKFOLD_NUM_THREADS", str(threads))
         polynomial = store.polynomial(points[::2], points[1::2])
         S = store.gradient(*points[:2], SQUARE)
-        results.append((*all_passes(store, SQUARE, *points), polynomial, S @ points[1]))
+        blocks = store.blocks(*points[:2], SQUARE) if isinstance(store, LineBlockStore) else ()
+        results.append((*all_passes(store, SQUARE, *points), polynomial, S @ points[1], *blocks))
     for result in results[1:]:
         for one, two in zip(results[0], result, strict=True):
             assert_array_equal(one, two)

@@ -34,6 +34,9 @@ class Quadrupled(EuclideanFullColumnRank):
     def gradient(self, Y, phi):
         return phi / 4
 
+    def lowered(self, Y, xi):
+        return 4 * xi
+
     def hessian(self, Y, xi, phi, dphi):
         return dphi / 4
 

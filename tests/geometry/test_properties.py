@@ -86,6 +86,27 @@ def test_horizontal_is_orthogonal_to_every_vertical_vector(name, size, seed):
 @every
 @few
 @given(size=sizes(), seed=seeds)
+def test_lift_is_horizontal_with_the_same_velocity_and_lowered_is_its_adjoint(name, size, seed):
+    shape, rank = size
+    geometry = VARIANTS[name](shape, rank)
+    if not geometry.has_lift:
+        assert name == "UBV-diagonal"
+        return
+    x, rng = well_conditioned_point(geometry, seed), np.random.default_rng(seed)
+    (L, R), (dL, dR) = geometry.factors(x), (rng.standard_normal((d, rank)) for d in shape)
+    z, xi = geometry.lift(x, dL, dR), geometry.random_tangent(x, seed)
+    np.testing.assert_allclose(velocity(geometry, x, z), dL @ R.T + L @ dR.T, atol=1e-10)
+    scale_z = 1 + geometry.norm(x, z)
+    assert geometry.norm(x, minus(geometry.to_tangent(x, z), z)) <= 1e-10 * scale_z
+    assert geometry.norm(x, minus(geometry.to_horizontal(x, z), z)) <= 1e-10 * scale_z
+    f_L, f_R = geometry.lowered(x, xi)
+    assert geometry.norm(x, minus(geometry.gradient(x, f_L, f_R), xi)) <= 1e-10
+    assert geometry.inner(x, z, xi) == pytest.approx(np.sum(dL * f_L) + np.sum(dR * f_R), abs=1e-10 * scale_z)
+
+
+@every
+@few
+@given(size=sizes(), seed=seeds)
 def test_nothing_changes_along_the_fibre(name, size, seed):
     problem, here = located(name, size, seed)
     geometry = problem.geometry

@@ -84,7 +84,7 @@ def test_the_trace_holds_plain_numbers_whatever_a_method_reports():
         make_problem(), Script(({"value": np.float64(1), "report": report},)), max_iterations=0
     ).trace[0]
     assert (row.step, row.backtracks, row.rho, row.note) == (0.5, 2, 1.0, "a")
-    assert [type(cell) for cell in row] == [int, *[float] * 4, int, int, float, float, *[int] * 4, str]
+    assert [type(cell) for cell in row] == [int, *[float] * 4, int, int, float, float, *[int] * 5, str]
 
 
 def test_the_best_point_is_returned_where_nothing_converged():

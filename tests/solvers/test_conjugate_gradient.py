@@ -39,7 +39,9 @@ def beta(rule, geometry, before, after):
 @pytest.mark.parametrize("geometry", [rf.Polar(SHAPE, 3), rf.FullRank(SHAPE, 3, metric="preconditioned")])
 def test_the_next_direction_is_by_the_rule_named(rule, geometry):
     conjugate = 0
-    for before, after in steps(completion_problem(geometry), rf.ConjugateGradient(rule), 15):
+    for before, after in steps(
+        completion_problem(geometry), rf.ConjugateGradient(rule, metric="geometry"), 15
+    ):
         g, carried = after.here.gradient, geometry.transport(before.x, before.direction, after.x)
         overlap = geometry.transported_inner(before.x, before.here.gradient, after.x, g)
         expected = lincomb(-1.0, g, beta(rule, geometry, before, after), carried)

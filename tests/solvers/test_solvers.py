@@ -139,7 +139,7 @@ def test_prediction_keeps_backtracks_near_one(data, update):
 
 def test_first_step_is_the_global_minimiser_of_the_linearised_cost(data):
     problem = problem_of(data, rf.Polar(data.shape, 3))
-    state = rf.GradientDescent().init(problem, problem.start())
+    state = rf.GradientDescent(metric="geometry").init(problem, problem.start())
     here, geometry = state.here, problem.geometry
     Ls, Rs = geometry.line(here.x, type(here.gradient)(*(-g for g in here.gradient)))
 
@@ -157,8 +157,8 @@ def test_first_step_is_the_global_minimiser_of_the_linearised_cost(data):
 
 def test_initial_radius_is_the_paper_s(data):
     problem = problem_of(data, rf.Polar(data.shape, 3))
-    state = rf.TrustRegion().init(problem, problem.start())
-    s0 = rf.GradientDescent().init(problem, problem.start()).guess
+    state = rf.TrustRegion(metric="geometry").init(problem, problem.start())
+    s0 = rf.GradientDescent(metric="geometry").init(problem, problem.start()).guess
     assert state.radius == pytest.approx(s0 / 64 * state.gradient_norm)
     assert state.max_radius == 1024 * state.radius
 

@@ -33,7 +33,7 @@ def mmmf(shape: tuple[int, int], rank: int) -> Pair:
     J. Rennie, N. Srebro, "Fast maximum margin matrix factorization for collaborative prediction", ICML 2005;
     here with the paper's step rule, and the square loss of the cost in place of the hinge.
     """
-    return Pair(FullRank(shape, rank, metric="euclidean"), GradientDescent())
+    return Pair(FullRank(shape, rank, metric="euclidean"), GradientDescent(metric="geometry"))
 
 
 def lrgeom(shape: tuple[int, int], rank: int, solver: str = "cg") -> Pair:
@@ -46,9 +46,9 @@ def lrgeom(shape: tuple[int, int], rank: int, solver: str = "cg") -> Pair:
     """
     geometry = Embedded(shape, rank)
     solvers: dict[str, Any] = {
-        "gd": GradientDescent(),
-        "cg": ConjugateGradient(),
-        "tr": TrustRegion(initial_radius=geometry.dimension / 8),
+        "gd": GradientDescent(metric="geometry"),
+        "cg": ConjugateGradient(metric="geometry"),
+        "tr": TrustRegion(initial_radius=geometry.dimension / 8, metric="geometry"),
     }
     if solver not in solvers:
         raise ValueError(f"solver must be one of {', '.join(map(repr, solvers))}, not {solver!r}")
@@ -57,7 +57,7 @@ def lrgeom(shape: tuple[int, int], rank: int, solver: str = "cg") -> Pair:
 
 def diagonal_polar(shape: tuple[int, int], rank: int) -> Pair:
     """Gradient descent on U B Vᵀ with B diagonal, the search space of the SVD (section 6.3)."""
-    return Pair(Polar(shape, rank, middle="diagonal"), GradientDescent())
+    return Pair(Polar(shape, rank, middle="diagonal"), GradientDescent(metric="geometry"))
 
 
 def euclidean_subspace(shape: tuple[int, int], rank: int) -> Pair:
@@ -66,4 +66,4 @@ def euclidean_subspace(shape: tuple[int, int], rank: int) -> Pair:
     L. Simonsson, L. Eldén, "Grassmann algorithms for low rank approximation of matrices with missing values",
     BIT 50 (2010) 173-191.
     """
-    return Pair(SubspaceProjection(shape, rank, metric="euclidean"), GradientDescent())
+    return Pair(SubspaceProjection(shape, rank, metric="euclidean"), GradientDescent(metric="geometry"))

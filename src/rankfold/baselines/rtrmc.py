@@ -229,7 +229,9 @@ class RTRMC:
         before = TrustRegionState(
             here=here, radius=state.radius, max_radius=state.max_radius, pending=state.pending
         )
-        after: Any = TrustRegion(max_inner=self.max_inner).step(cast(Problem, reduced), before)
+        after: Any = TrustRegion(max_inner=self.max_inner, metric="geometry").step(
+            cast(Problem, reduced), before
+        )
         taken = ("radius", "pending", "report", "stalled", "stationary")
         return replace(state, at=after.here.known, **{name: getattr(after, name) for name in taken})
 

@@ -43,6 +43,17 @@ _FIXED_POINTS = {"value at a fixed W": (2**0.5, 3**0.5), "value at another fixed
 ANY_SHAPE = (0, 0)
 
 
+class LineBlocks(NamedTuple):
+    """An r×r block for each row of W, (d1, r, r), and one for each column, (d2, r, r), as NumPy arrays.
+
+    Those of the rows are second derivatives of the cost in a row of L with R held, or what a Gauss–Newton
+    model keeps of them: symmetric and positive semidefinite.
+    """
+
+    rows: NDArray[Any]
+    cols: NDArray[Any]
+
+
 class Cost(ABC):
     """A smooth function of W = L Rᵀ (of W alone: not of how W is factored).
 
@@ -58,6 +69,8 @@ class Cost(ABC):
     nonnegative: bool = True
     #: whether it offers a start point
     has_start: bool = True
+    #: whether it offers `line_blocks`, the metric of its data
+    has_line_blocks: bool = False
 
     @abstractmethod
     def evaluate(self, L: Array, R: Array) -> Evaluation:
@@ -93,6 +106,10 @@ class Cost(ABC):
     def sampled_polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64] | None:
         """That polynomial from a sample of the data; None where a sample would save little or err much."""
         return None
+
+    def line_blocks(self, L: Array, R: Array) -> LineBlocks:
+        """Return the blocks of the second derivative at L Rᵀ that belong to one row of L, or of R, each."""
+        raise TypeError(f"{type(self).__name__} knows no blocks of its second derivative")
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return a start point as a rank-r singular value decomposition (U, s, V)."""
@@ -162,6 +179,7 @@ class Combination(Cost):
         self.quadratic = all(term.quadratic for _, term in self.terms)
         self.nonnegative = all(a >= 0 and term.nonnegative for a, term in self.terms)
         self.has_start = any(term.has_start for _, term in self.terms)
+        self.has_line_blocks = all(a >= 0 and term.has_line_blocks for a, term in self.terms)
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ."""
@@ -189,6 +207,11 @@ class Combination(Cost):
         for (a, _), more in zip(others, results[1:], strict=True):
             parts = [part + a * other for part, other in zip(parts, more, strict=True)]
         return parts
+
+    def line_blocks(self, L: Array, R: Array) -> LineBlocks:
+        """Return the sums of the terms' blocks."""
+        rows, cols = self._sum([term.line_blocks(L, R) for _, term in self.terms])
+        return LineBlocks(rows, cols)
 
     def value(self, L: Array, R: Array) -> float:
         """Value alone."""

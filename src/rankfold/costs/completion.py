@@ -10,13 +10,13 @@ from array_api_compat import array_namespace, is_torch_array
 from array_api_compat import device as device_of
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from rankfold.costs.base import Array, Cost, Evaluation, Products
+from rankfold.costs.base import Array, Cost, Evaluation, LineBlocks, Products
 from rankfold.costs.losses import Loss
 from rankfold.costs.start import shortened
 from rankfold.entries.given_arrays import own_sparse, real_vector, with_holes
 from rankfold.entries.lanczos import dominant_svd, random_block
 from rankfold.entries.observed import Duplicates, Observed
-from rankfold.entries.store import EntryStore, Operator
+from rankfold.entries.store import EntryStore, LineBlockStore, Operator
 from rankfold.remembered import remembered
 
 # A step-size from this many entries is right to about 1/√entries: for CG as good as the exact one.
@@ -85,6 +85,7 @@ class Completion(Cost):
         self.shape = store.shape
         self.quadratic = self.loss.is_square
         self.nonnegative = self.loss.nonnegative
+        self.has_line_blocks = isinstance(store, LineBlockStore)
 
     @property
     def observed(self) -> Observed:
@@ -180,6 +181,12 @@ class Completion(Cost):
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
         """Change of `f_L` and `f_R` along (dL, dR): Ṡ R + S dR and Ṡᵀ L + Sᵀ dL."""
         return self.store.derivative(L, R, dL, dR, self.loss)
+
+    def line_blocks(self, L: Array, R: Array) -> LineBlocks:
+        """Return 1/|Ω| Σ w ℓ″ R_j R_jᵀ of each row, and the same of each column, with every ℓ″ at L Rᵀ."""
+        if not isinstance(self.store, LineBlockStore):
+            return super().line_blocks(L, R)
+        return LineBlocks(*self.store.blocks(L, R, self.loss))
 
     def gradient_products(self, L: Array, R: Array) -> Products:
         """Return the function (X, Y) ↦ (S X, SᵀY) for S = ∇f(L Rᵀ), which is sparse: it is computed once."""

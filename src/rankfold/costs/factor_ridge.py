@@ -10,7 +10,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from rankfold.costs.base import Array, Cost, Evaluation
+from rankfold.costs.base import Array, Cost, Evaluation, LineBlocks
 from rankfold.linalg import asarray_like, gram
 
 
@@ -29,10 +29,11 @@ class FactorRidge(Cost):
     shape: tuple[int, int] = field(init=False)
     quadratic: bool = field(init=False)
     nonnegative: bool = field(init=False)
+    has_line_blocks: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.shape, self.quadratic = self.cost.shape, self.cost.quadratic
-        self.nonnegative = self.cost.nonnegative
+        self.nonnegative, self.has_line_blocks = self.cost.nonnegative, self.cost.has_line_blocks
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives."""
@@ -48,6 +49,12 @@ class FactorRidge(Cost):
         """Change of the partial derivatives."""
         df_L, df_R = self.cost.derivative(L, R, dL, dR)
         return df_L + dL * asarray_like(self.weights, L), df_R + dR * asarray_like(self.weights, L)
+
+    def line_blocks(self, L: Array, R: Array) -> LineBlocks:
+        """Return the cost's blocks, with the weights on their diagonals."""
+        rows, cols = self.cost.line_blocks(L, R)
+        ridge = np.diag(self.weights).astype(rows.dtype)
+        return LineBlocks(rows + ridge, cols + ridge)
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
         """Coefficients along a curve: those of the cost, and those of the ridge."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankfold.costs.base import Array, Cost, Evaluation
+from rankfold.costs.base import Array, Cost, Evaluation, LineBlocks
 from rankfold.costs.completion import Completion
 from rankfold.costs.offset_system import OffsetSystem
 from rankfold.entries.arrays import checked_factors, like
@@ -58,6 +58,7 @@ class WithOffsets(Cost):
     """
 
     quadratic = True
+    has_line_blocks = True
 
     def __init__(
         self,
@@ -99,6 +100,10 @@ class WithOffsets(Cost):
         change = -self._system.solve(self._system.sums(dA, B) + self._system.sums(A, dB))
         here, moving = self._with(A, B, beta), self._with(dA, dB, change, constant=0.0)
         return without_offsets(L, *self.completion.derivative(*here, *moving))
+
+    def line_blocks(self, L: Array, R: Array) -> LineBlocks:
+        """Return the blocks of completion with the offsets held, which are no smaller."""
+        return self.completion.line_blocks(L, R)
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
         """Coefficients, constant first, of t ↦ f((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ).
@@ -191,7 +196,7 @@ class GivenOffsets(Cost):
             )
         for name, offsets in (("rows", self.rows), ("cols", self.cols)):
             check_size(name, offsets)
-        self.nonnegative = cost.nonnegative
+        self.nonnegative, self.has_line_blocks = cost.nonnegative, cost.has_line_blocks
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ."""
@@ -210,6 +215,13 @@ class GivenOffsets(Cost):
         here = with_offsets(A, B, self.rows, self.cols)
         moving = with_offsets(dA, dB, np.zeros_like(self.rows), np.zeros_like(self.cols), 0.0)
         return without_offsets(L, *self.completion.derivative(*here, *moving))
+
+    def line_blocks(self, L: Array, R: Array) -> LineBlocks:
+        """Return the blocks of completion at W with the offsets, less their rows and columns."""
+        A, B = checked_factors(self.shape, (L,), (R,))
+        r = A.shape[1]
+        blocks = self.completion.line_blocks(*with_offsets(A, B, self.rows, self.cols))
+        return LineBlocks(*(np.ascontiguousarray(side[:, :r, :r]) for side in blocks))
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return the start point of the completion cost without the offsets."""

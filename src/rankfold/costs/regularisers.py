@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import ArrayLike, NDArray
 
-from rankfold.costs.base import ANY_SHAPE, Array, Combination, Cost, Evaluation, Products
+from rankfold.costs.base import ANY_SHAPE, Array, Combination, Cost, Evaluation, LineBlocks, Products
 from rankfold.costs.completion import Completion
+from rankfold.entries.arrays import to_numpy
 from rankfold.entries.given_arrays import check_size, real_vector
 from rankfold.entries.observed import Observed
 from rankfold.linalg import eps, gram, pair_sums, svd_of_product, trace
@@ -37,6 +39,7 @@ class Frobenius(Cost):
     shape = ANY_SHAPE
     quadratic = True
     has_start = False
+    has_line_blocks = True
     value_at_zero = 0.0
 
     def __init__(self, weight: float):
@@ -54,6 +57,11 @@ class Frobenius(Cost):
         df_L = dL @ gram(R, R) + L @ (RdR + RdR.T)
         df_R = dR @ gram(L, L) + R @ (LdL + LdL.T)
         return 2 * self.weight * df_L, 2 * self.weight * df_R
+
+    def line_blocks(self, L: Array, R: Array) -> LineBlocks:
+        """Return 2λ RᵀR for every row, 2λ LᵀL for every column."""
+        A, B = to_numpy(L, R)
+        return LineBlocks(*(_repeated(2 * self.weight * gram(Y, Y), len(Z)) for Z, Y in ((A, B), (B, A))))
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
         """Coefficients, constant first, of t ↦ λ‖(Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ‖²."""
@@ -93,6 +101,7 @@ class Nuclear(Cost):
 
     shape = ANY_SHAPE
     has_start = False
+    has_line_blocks = True
     value_at_zero = 0.0
 
     def __init__(
@@ -155,6 +164,21 @@ class Nuclear(Cost):
         U, V = self._scaled(Q_L @ A[:, :rank], Q_R @ Ct[:rank, :].T)
         return lambda X, Y: (self.weight * (U @ gram(V, X)), self.weight * (V @ gram(U, Y)))
 
+    def line_blocks(self, L: Array, R: Array) -> LineBlocks:
+        """Return λ Cᵀ Σ⁻¹ C for every row, with R = V C: the second derivative outside the columns of W.
+
+        At balanced factors that is λ I, as of the ridge on factors that the norm is the least of.
+        """
+        A, B = to_numpy(*self._scaled(L, R))
+        U, s, V = svd_of_product(A, B)
+        found = []
+        for side, (Z, Y, Q) in enumerate(((A, B, V), (B, A, U))):
+            C = gram(Q, Y)
+            blocks = _repeated(self.weight * C.T @ (C / s[:, None]), len(Z))
+            scales = self._roots and (self._roots[side] ** 2).astype(A.dtype)
+            found.append(blocks if scales is None else scales[:, None, None] * blocks)
+        return LineBlocks(*found)
+
     def _scaled(self, L: Array, R: Array) -> tuple[Array, Array]:
         """D_r^½ L and D_c^½ R."""
         if self._roots is None:
@@ -189,7 +213,13 @@ class Unobserved(Combination):
         self.weight = _checked_weight(weight)
         zeros = _zeros_like(cost)
         super().__init__([(weight, Frobenius(1.0)), (-weight * zeros.observed.size, zeros)])
-        self.nonnegative, self.has_start = True, False
+        # Less what is on Ω, the sum over all entries is still a sum of squares, and its blocks are too.
+        self.nonnegative, self.has_start, self.has_line_blocks = True, False, True
+
+
+def _repeated(block: NDArray[Any], count: int) -> NDArray[Any]:
+    """Return the same block for so many lines, as a view."""
+    return np.broadcast_to(block, (count, *block.shape))
 
 
 def _zeros_like(cost: Completion) -> Completion:

@@ -190,6 +190,17 @@ class Observed:
         coefficients: NDArray[np.float64] = np.array(totals[: 2 * (len(As) + len(Bs)) - 3]) / (entries or 1)
         return coefficients
 
+    def blocks(self, L: Array, R: Array, loss: EntryLoss) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Blocks of the second derivatives, line by line; neither pass holds more than its own lines'."""
+        A, B = checked_factors(self.shape, (L,), (R,))
+        r = A.shape[1]
+        kernel = kernels.line_blocks.blocks(r, loss.kernel_key, self.weighted)
+        constants = loss.parameter, 1 / self.size
+        of_rows, of_cols = (np.zeros((len(Z) * r, r), A.dtype) for Z in (A, B))
+        by_row, by_column = (A, B, *constants, of_rows), (B, A, *constants, of_cols)
+        sweep(kernel, 2 * self.size * r * r, (self.by_row, by_row), (self.by_column, by_column))
+        return of_rows.reshape(-1, r, r), of_cols.reshape(-1, r, r)
+
     def gradient(self, L: Array, R: Array, loss: EntryLoss) -> SparseMatrix:
         """Return S, whose entries outside Ω are zero."""
         return self.slopes(L, R, loss, 1 / self.size)

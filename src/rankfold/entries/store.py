@@ -9,7 +9,7 @@ all entries, |Ω| of them, and each entry counts with its weight.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -116,3 +116,11 @@ class EntryStore(Protocol):
 
         `values(rows, cols, old)` is called block by block, with the positions and the values of a block.
         """
+
+
+@runtime_checkable
+class LineBlockStore(Protocol):
+    """A store that makes the metric of its entries as well, by a sixth pass."""
+
+    def blocks(self, L: Array, R: Array, loss: EntryLoss) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return 1/|Ω| Σ_j w ℓ″ R_j R_jᵀ of each row, (d1, r, r), and the same of L_i of each column."""

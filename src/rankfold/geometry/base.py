@@ -167,6 +167,19 @@ class Geometry(ABC):
     def hessian(self, x: Point, xi: Tangent, f_L: Array, f_R: Array, df_L: Array, df_R: Array) -> Tangent:
         """Return the horizontal lift of the Riemannian Hessian along the horizontal vector ξ."""
 
+    # The other way round: tangents as changes of the factors, and as derivatives of a cost -------------
+
+    #: whether `lift` and `lowered` are there: not where different tangents stand for the same Ẇ
+    has_lift: bool = True
+
+    @abstractmethod
+    def lift(self, x: Point, dL: Array, dR: Array) -> Tangent:
+        """Return the horizontal vector ξ of Ẇ = dL Rᵀ + L dRᵀ."""
+
+    @abstractmethod
+    def lowered(self, x: Point, xi: Tangent) -> tuple[Array, Array]:
+        """Return the (f_L, f_R) of which the horizontal ξ is the gradient: the adjoint of `lift`."""
+
     # The symmetry that makes it a quotient --------------------------------------------------------------
 
     @abstractmethod

@@ -124,6 +124,14 @@ class Embedded(Geometry):
         """Project S, given by S V = f_L and SᵀU = f_R Σ⁻¹."""
         return _project(x, f_L, f_R / x.s)
 
+    def lift(self, x: SVDFactors, dL: Array, dR: Array) -> SVDTangent:
+        """Return dL Vᵀ + U (dR Σ)ᵀ, with the parts that are not normal moved to M."""
+        return self.to_tangent(x, SVDTangent(0 * diagonal(x.s), dL, dR * x.s))
+
+    def lowered(self, x: SVDFactors, xi: SVDTangent) -> tuple[Array, Array]:
+        """(ξ V, ξᵀUΣ): the matrix ξ is the derivative of the cost itself."""
+        return add_product(xi.Up, x.U, xi.M), add_product(xi.Vp, x.V, xi.M.T) * x.s
+
     def hessian(
         self, x: SVDFactors, xi: SVDTangent, f_L: Array, f_R: Array, df_L: Array, df_R: Array
     ) -> SVDTangent:

@@ -63,6 +63,10 @@ class Preconditioned(Structure):
         phi_G, phi_H = phi  # partial derivatives, which may come as a plain list
         return FullRankFactors(phi_G @ inverse_gram(x.H), phi_H @ inverse_gram(x.G))
 
+    def lowered(self, x: FullRankFactors, xi: FullRankFactors) -> FullRankFactors:
+        """(ξ_G HᵀH, ξ_H GᵀG)."""
+        return FullRankFactors(xi.G @ gram(x.H, x.H), xi.H @ gram(x.G, x.G))
+
     def hessian(
         self, x: FullRankFactors, xi: FullRankFactors, phi: FullRankFactors, dphi: FullRankFactors
     ) -> FullRankFactors:
@@ -132,6 +136,16 @@ class FullRank(ProductGeometry):
         """(G M⁻¹, H Mᵀ): equation balanced-group-action."""
         M = asarray_like(M, z.G)
         return FullRankFactors(z.G @ array_namespace(M).linalg.inv(M), z.H @ M.T)
+
+    def lift(self, x: FullRankFactors, dL: Array, dR: Array) -> FullRankFactors:
+        """Π(dL, dR)."""
+        xi: FullRankFactors = self.to_horizontal(x, FullRankFactors(dL, dR))
+        return xi
+
+    def lowered(self, x: FullRankFactors, xi: FullRankFactors) -> tuple[Array, Array]:
+        """Undo the gradient: (ξ_G HᵀH, ξ_H GᵀG) for the preconditioned metric."""
+        f_L, f_R = self.structure.lowered(x, xi)
+        return f_L, f_R
 
     def vertical(self, x: FullRankFactors, A: Array) -> FullRankFactors:
         """(−GΛ, HΛᵀ) with Λ = A, so that Π(η) = (η_G + GΛ, η_H − HΛᵀ)."""

@@ -9,7 +9,17 @@ from array_api_compat import array_namespace
 from rankfold.geometry.base import LineCoefficients
 from rankfold.geometry.product import ProductGeometry, Structure, random_orthogonal, random_signed_permutation
 from rankfold.geometry.spaces import PositiveDefinite, PositiveDiagonal, Stiefel
-from rankfold.linalg import Array, asarray_like, diagonal, gram, pair_sums, skew
+from rankfold.linalg import (
+    Array,
+    add_product,
+    asarray_like,
+    diagonal,
+    gram,
+    lyapunov,
+    pair_sums,
+    skew,
+    sym,
+)
 
 _STIEFEL = Stiefel()
 
@@ -32,6 +42,10 @@ def _generator(x: PolarFactors, eta: PolarFactors) -> Array:
     stretch = E.T @ eta.B @ E
     right = b[:, None] * turn * b[None, :] + (b[:, None] - b[None, :]) * stretch
     return E @ (right / pair_sums(b * b)) @ E.T
+
+
+def _inverse(B: Array) -> Array:
+    return array_namespace(B).linalg.inv(B)
 
 
 _MIDDLES = {
@@ -71,6 +85,7 @@ class Polar(ProductGeometry):
     def __init__(self, shape: tuple[int, int], rank: int, middle: str = "spd") -> None:
         super().__init__(shape, rank, middle=middle)
         self.middle = middle
+        self.has_lift = middle != "diagonal"  # where two entries of that agree, a Ẇ has no one tangent
 
     def _shapes(self) -> tuple[tuple[int, ...], ...]:
         return (self.shape[0], self.rank), (self.rank, self.rank), (self.shape[1], self.rank)
@@ -101,6 +116,30 @@ class Polar(ProductGeometry):
         """(UΩ, BΩ − ΩB, VΩ) with Ω the skew part of A."""
         Ω = skew(A)
         return PolarFactors(x.U @ Ω, x.B @ Ω - Ω @ x.B, x.V @ Ω)
+
+    def lift(self, x: PolarFactors, dL: Array, dR: Array) -> PolarFactors:
+        """Split Ẇ = (dL + U B sym(VᵀdR)) Vᵀ + U B Ψ(dR)ᵀ, and the first factor into ξ_U B + U ξ_B; then Π.
+
+        With K = Uᵀ(ξ_U B + U ξ_B) = ωB + ξ_B, ω skew and ξ_B symmetric, ωB + Bω = 2 skew(K).
+        """
+        S = sym(gram(x.V, dR))
+        left = add_product(dL, x.U, x.B @ S)
+        K = gram(x.U, left)
+        ω = lyapunov(x.B, 2 * skew(K))
+        ξ_B = sym(K - ω @ x.B)
+        ξ_U = add_product(left, x.U, -ξ_B) @ _inverse(x.B)
+        xi: PolarFactors = self.to_horizontal(x, PolarFactors(ξ_U, ξ_B, add_product(dR, x.V, -S)))
+        return xi
+
+    def lowered(self, x: PolarFactors, xi: PolarFactors) -> tuple[Array, Array]:
+        """Undo the gradient: f_L = (ξ_U + U sym(MB)) B⁻¹ and f_R = ξ_V + V sym(MᵀB), with M = UᵀSV.
+
+        ξ tells the symmetric part of M by ξ_B, and its skew part k by kB + Bk = Uᵀξ_U − Vᵀξ_V.
+        """
+        s = self.structure.lowered(x, xi).B
+        M = s + lyapunov(x.B, skew(gram(x.U, xi.U)) - skew(gram(x.V, xi.V)))
+        f_L = add_product(xi.U, x.U, sym(M @ x.B)) @ _inverse(x.B)
+        return f_L, add_product(xi.V, x.V, sym(M.T @ x.B))
 
     def partials(self, x: PolarFactors, f_L: Array, f_R: Array) -> PolarFactors:
         """φ_U = f_L B, φ_B = Uᵀf_L, φ_V = f_R."""

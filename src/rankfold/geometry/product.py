@@ -39,6 +39,10 @@ class Structure:
         """Convert φ, the partial derivatives in the fields of x, to the gradient (Table gradient_Hessian)."""
         return self.each("gradient", x, phi)
 
+    def lowered(self, x: Point, xi: Tangent) -> Tangent:
+        """Return the φ of which ξ is the gradient, as far as the spaces of the factors tell it."""
+        return self.each("lowered", x, xi)
+
     def hessian(self, x: Point, xi: Tangent, phi: Tangent, dphi: Tangent) -> Tangent:
         """Return the covariant derivative of the gradient in the total space, from φ and its change φ̇."""
         return self.each("hessian", x, xi, phi, dphi)

@@ -50,6 +50,9 @@ class FactorSpace(Space, Protocol):
     def gradient(self, y: Array, phi: Array) -> Array:
         """The Riemannian gradient from the partial derivative φ."""
 
+    def lowered(self, y: Array, xi: Array) -> Array:
+        """The φ of which xi is the gradient; where several are, the one that is tangent."""
+
     def hessian(self, y: Array, xi: Array, phi: Array, dphi: Array) -> Array:
         """The covariant derivative of the gradient along xi, from φ and φ̇."""
 
@@ -72,6 +75,10 @@ class Stiefel:
     def gradient(self, U: Array, phi: Array) -> Array:
         """Ψ(φ)."""
         return self.project(U, phi)
+
+    def lowered(self, U: Array, xi: Array) -> Array:
+        """ξ itself; φ may also have a part U S with symmetric S."""
+        return xi
 
     def hessian(self, U: Array, xi: Array, phi: Array, dphi: Array) -> Array:
         """Ψ(φ̇ − ξ sym(Uᵀφ))."""
@@ -105,6 +112,10 @@ class EuclideanFullColumnRank:
         """φ itself."""
         return phi
 
+    def lowered(self, Y: Array, xi: Array) -> Array:
+        """ξ itself."""
+        return xi
+
     def hessian(self, Y: Array, xi: Array, phi: Array, dphi: Array) -> Array:
         """φ̇ itself: the metric is constant."""
         return dphi
@@ -131,6 +142,10 @@ class FullColumnRank(EuclideanFullColumnRank):
     def gradient(self, Y: Array, phi: Array) -> Array:
         """φ YᵀY."""
         return phi @ gram(Y, Y)
+
+    def lowered(self, Y: Array, xi: Array) -> Array:
+        """ξ (YᵀY)⁻¹."""
+        return xi @ inverse_gram(Y)
 
     def connection(self, Y: Array, xi: Array, eta: Array) -> Array:
         """A_Y(ξ, η), what ∇_ξ η adds to the directional derivative of η."""
@@ -176,6 +191,11 @@ class PositiveDefinite:
         """B sym(φ) B."""
         return B @ sym(phi) @ B
 
+    def lowered(self, B: Array, xi: Array) -> Array:
+        """B⁻¹ ξ B⁻¹."""
+        solve = array_namespace(B).linalg.solve
+        return sym(solve(B, solve(B, xi).T))
+
     def hessian(self, B: Array, xi: Array, phi: Array, dphi: Array) -> Array:
         """B sym(φ̇) B + sym(ξ sym(φ) B)."""
         return B @ sym(dphi) @ B + sym(xi @ sym(phi) @ B)
@@ -215,6 +235,11 @@ class PositiveDiagonal:
     def gradient(self, B: Array, phi: Array) -> Array:
         """B² times the diagonal part of φ."""
         return self.project(B, B @ B @ phi)
+
+    def lowered(self, B: Array, xi: Array) -> Array:
+        """ξ B⁻²."""
+        squares = array_namespace(B).linalg.diagonal(B) ** 2
+        return xi / squares
 
     def hessian(self, B: Array, xi: Array, phi: Array, dphi: Array) -> Array:
         """B² diag(φ̇) + ξ B diag(φ)."""

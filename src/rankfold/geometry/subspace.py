@@ -10,6 +10,7 @@ from rankfold.geometry.product import ProductGeometry, Structure, random_orthogo
 from rankfold.geometry.spaces import EuclideanFullColumnRank, FullColumnRank, Stiefel
 from rankfold.linalg import (
     Array,
+    add_product,
     asarray_like,
     gram,
     gram_factor,
@@ -18,6 +19,7 @@ from rankfold.linalg import (
     lyapunov,
     pair_sums,
     skew,
+    sym,
 )
 
 
@@ -93,6 +95,19 @@ class SubspaceProjection(ProductGeometry):
         """(UO, YO) with O = M: equation equivalence-classes-subspace-proj."""
         O = asarray_like(M, z.U)
         return SubspaceFactors(z.U @ O, z.Y @ O)
+
+    def lift(self, x: SubspaceFactors, dL: Array, dR: Array) -> SubspaceFactors:
+        """Π(Ψ(dL), dR + Y sym(UᵀdL)): what Ψ takes off dL = ξ_U + U S, (U S)Yᵀ, is U (Y S)ᵀ."""
+        S = sym(gram(x.U, dL))
+        xi: SubspaceFactors = self.to_horizontal(
+            x, SubspaceFactors(add_product(dL, x.U, -S), add_product(dR, x.Y, S))
+        )
+        return xi
+
+    def lowered(self, x: SubspaceFactors, xi: SubspaceFactors) -> tuple[Array, Array]:
+        """Undo the gradient; what Ψ took off f_L is U sym(Uᵀf_L), and Uᵀf_L = UᵀSY = f_RᵀY."""
+        f_L, f_R = self.structure.lowered(x, xi)
+        return add_product(f_L, x.U, sym(gram(f_R, x.Y))), f_R
 
     def vertical(self, x: SubspaceFactors, A: Array) -> SubspaceFactors:
         """(UΩ, YΩ) with Ω the skew part of A."""

@@ -104,6 +104,24 @@ def store(typing: Any, A: Any, i: Any, x: Any) -> Any:
     return types.void(A, types.uint64, x), codegen
 
 
+@intrinsic(prefer_literal=True)
+def load_wide(typing: Any, A: Any, i: Any, rank: Any) -> Any:
+    """Row i of an array, as numbers of double precision whatever the array holds."""
+    row, held = Row(rank.literal_value, types.float64), Row(1, A.dtype).scalar
+
+    def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        start = _address(context, builder, A, args[0], args[1], row.length)
+        loaded = []
+        for offset, vector in zip(itertools.accumulate(row.widths[:-1], initial=0), row.vectors, strict=True):
+            narrow = ir.VectorType(held, vector.count)
+            p = builder.bitcast(builder.gep(start, [I64(offset)]), narrow.as_pointer())
+            x = builder.load(p, align=A.dtype.bitwidth // 8)
+            loaded.append(x if narrow == vector else builder.fpext(x, vector))
+        return _row(builder, row, loaded)
+
+    return row(A, types.uint64, rank), codegen
+
+
 @intrinsic
 def zero(typing: Any, x: Any) -> Any:
     """Return a row of zeros like x."""

@@ -38,12 +38,12 @@ from rankfold.kernels.registers import axpy, load, multiply_add, prefetch, store
 _formulas = tuple(register_jitable(formula) for formula in formulas.BUILT_IN)
 
 
-def _entry(loss: Any, w: float, y: float, parameter: float) -> formulas.Triple:
+def entry_losses(loss: Any, w: float, y: float, parameter: float) -> formulas.Triple:
     """(ℓ, ℓ', ℓ'') of one entry, for a loss that is a number of a built-in one or a compiled function."""
     raise NotImplementedError  # only its compiled form, below, is ever called
 
 
-@overload(_entry, prefer_literal=True)
+@overload(entry_losses, prefer_literal=True)
 def _compiled_entry(loss, w, y, parameter):  # type: ignore[no-untyped-def]  # numba compares signatures
     if isinstance(loss, types.Dispatcher):
         return lambda loss, w, y, parameter: loss(w, y, parameter)
@@ -72,7 +72,7 @@ def evaluation(rank: int, loss: Any, weighted: bool, partials: bool = True) -> A
                     prefetch(B, np.uint64(indices[min(p + ahead, last)]), rank)
                     b = load(B, np.uint64(indices[p]), rank)
                     w = np.float64(total(multiply_add(a, b, zero(a))))
-                    value, slope, _ = _entry(loss, w, np.float64(data[m * p]), parameter)
+                    value, slope, _ = entry_losses(loss, w, np.float64(data[m * p]), parameter)
                     if weighted:
                         value *= data[m * p + ONE]
                         slope *= data[m * p + ONE]
@@ -100,7 +100,7 @@ def slopes(rank: int, loss: Any, weighted: bool) -> Any:
                     prefetch(B, np.uint64(indices[min(p + ahead, last)]), rank)
                     b = load(B, np.uint64(indices[p]), rank)
                     w = np.float64(total(multiply_add(a, b, zero(a))))
-                    _, slope, _ = _entry(loss, w, np.float64(data[m * p]), parameter)
+                    _, slope, _ = entry_losses(loss, w, np.float64(data[m * p]), parameter)
                     out[p] = scale * (slope * data[m * p + ONE] if weighted else slope)
 
     return compiled(kernel, cache=isinstance(loss, int))
@@ -129,7 +129,7 @@ def derivative(rank: int, loss: Any, weighted: bool) -> Any:
                     db = load(Bs[1], j + shift, rank)
                     w = np.float64(total(multiply_add(a, b, zero(a))))
                     dw = np.float64(total(multiply_add(a, db, multiply_add(da, b, zero(a)))))
-                    _, slope, second = _entry(loss, w, np.float64(data[m * p]), parameter)
+                    _, slope, second = entry_losses(loss, w, np.float64(data[m * p]), parameter)
                     weight = scale * data[m * p + ONE] if weighted else scale
                     change = axpy(weight * slope, db, axpy(weight * second * dw, b, change))
                 store(df_A, i, change)

@@ -36,6 +36,7 @@ class TraceRow(NamedTuple):
     gradients: int = 0
     hessians: int = 0
     polynomials: int = 0
+    blocks: int = 0
     note: str = ""
 
     @classmethod

@@ -34,8 +34,8 @@ def by_name(name: str) -> Method[Any]:
 
     Examples
     --------
-    >>> by_name("tr")
-    TrustRegion(theta=1.0, kappa=0.1, max_inner=100, initial_radius=None, preconditioner=None)
+    >>> by_name("gd")
+    GradientDescent(update=None, first_step=None, decrease=0.25, metric='geometry')
     """
     if name not in _NAMES:
         raise ValueError(f"solver must be one of {', '.join(map(repr, _NAMES))} or a method, not {name!r}")

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from rankfold.geometry.base import Point
 from rankfold.geometry.full_rank import FullRank
 from rankfold.problem import Problem
 from rankfold.solvers.base import Method, Nested, StepReport
-from rankfold.solvers.conjugate_gradient import ConjugateGradient
+from rankfold.solvers.conjugate_gradient import ConjugateGradient, on_trial
 from rankfold.solvers.continuation import RankContinuation
+from rankfold.solvers.progress import Progress
 from rankfold.solvers.reweighted import ReweightedContinuation
 from rankfold.solvers.trust_region import TrustRegion
 
-# Stagnation: over so many iterations, neither did the value halve nor the gradient norm fall to a fifth. A
-# run that converges, to zero or to noise, does one or the other well within that.
-_WINDOW = 20
-_VALUE, _GRADIENT = 0.5, 0.2
 # A spectral start with a misfit so many times that of W = 0 holds mostly sampling noise, scaled up. With
 # condition number κ and ρ entries per degree of freedom, it is 0.3 at 4000², r = 5, ρ = 8; but 38 there with
 # κ = 1e3, and 99 at 4000², r = 10, ρ = 3, κ = 1e5. There its leading pair alone is better than W = 0 (0.1 to
@@ -32,8 +29,7 @@ class AutoState(Nested):
 
     level: int
     start: Point
-    values: tuple[float, ...] = ()
-    norms: tuple[float, ...] = ()
+    progress: Progress = field(default_factory=Progress)
 
     @property
     def stalled(self) -> str:
@@ -44,13 +40,6 @@ class AutoState(Nested):
     def stationary(self) -> bool:
         """Whether only rounding stops it."""
         return bool(self.inner.stationary)
-
-    @property
-    def stagnates(self) -> bool:
-        """Whether the last iterations brought next to nothing."""
-        return len(self.values) > _WINDOW and not (
-            self.values[-1] < _VALUE * self.values[0] or self.norms[-1] < _GRADIENT * self.norms[0]
-        )
 
 
 @dataclass(frozen=True)
@@ -74,6 +63,7 @@ class Auto:
 
     state_types: ClassVar[tuple[type, ...]] = (
         AutoState,
+        Progress,
         *ConjugateGradient.state_types,
         *RankContinuation.state_types,
         *ReweightedContinuation.state_types,
@@ -95,18 +85,20 @@ class Auto:
     def step(self, problem: Problem, state: AutoState) -> AutoState:
         """Let the method at work take a step; or hand over to the next, if it stagnates."""
         now, *rest = _methods(problem)[state.level :]
-        if rest and state.stagnates:
+        if rest and state.progress.stagnates:
             # A trust region goes on from here; continuations look for what the start did not show.
             x = state.x if isinstance(rest[0], TrustRegion) else state.start
             report = StepReport(note=f"{type(now).__name__} stagnates: {type(rest[0]).__name__} takes over")
             inner = rest[0].init(problem, x)
             return AutoState(inner=inner, level=state.level + 1, start=state.start, report=report)
         inner = now.step(problem, state.inner)
-        # At the ranks before the last, a plateau is what a continuation is after.
+        # At the ranks before the last, a plateau is what a continuation is after; and while a metric is on
+        # trial, conjugate gradients have another one to fall back on.
         judged = getattr(inner, "rank", problem.geometry.rank) == problem.geometry.rank
-        values = (*state.values[-_WINDOW:], float(inner.value)) if judged else ()
-        norms = (*state.norms[-_WINDOW:], float(inner.gradient_norm)) if judged else ()
-        return replace(state, inner=inner, values=values, norms=norms, report=inner.report)
+        progress = Progress()
+        if judged and not on_trial(inner):
+            progress = state.progress.then(inner.value, inner.gradient_norm)
+        return replace(state, inner=inner, progress=progress, report=inner.report)
 
 
 def _methods(problem: Problem) -> tuple[Method[Any], ...]:

@@ -9,13 +9,15 @@ from rankfold.geometry.base import Point, scale
 from rankfold.problem import Problem
 from rankfold.solvers.base import Located, StepReport
 from rankfold.solvers.line_search import NO_STEP, armijo, at_noise_floor, first_step
+from rankfold.solvers.metric import Metric, check_metric
 
 
 @dataclass(frozen=True, kw_only=True)
 class GradientDescentState(Located):
-    """Where it is, and the step-size to try next."""
+    """Where it is, the step-size to try next, and the metric of the gradient."""
 
     guess: float
+    metric: Metric
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class GradientDescent:
     decrease
         The factor of sufficient decrease. Textbooks take 1e-4, which accepts steps of nearly twice the
         optimum; doubling and halving may then stay there, and 300 iterations not do the work of 80.
+    metric
+        As of `ConjugateGradient`, but nothing is begun again; `"geometry"` is the paper's method.
 
     Examples
     --------
@@ -42,35 +46,42 @@ class GradientDescent:
     True
     """
 
-    state_types: ClassVar[tuple[type, ...]] = (GradientDescentState,)
+    state_types: ClassVar[tuple[type, ...]] = (GradientDescentState, Metric)
 
     update: float | None = None
     first_step: float | None = None
     decrease: float = 0.25
+    metric: str = "geometry"
 
     def __post_init__(self) -> None:
+        check_metric(self.metric)
         if self.update is not None and not 0 <= self.update <= 1:
             raise ValueError(f"update must be None or between 0 and 1, not {self.update}")
 
     def init(self, problem: Problem, x0: Point) -> GradientDescentState:
         """Start at x0 with the first step-size s₀."""
         here = problem.at(x0)
+        metric = Metric.chosen(self.metric, here)
         s = self.first_step
         if s is None:
-            s = first_step(here, scale(-1.0, here.gradient), -(here.gradient_norm**2))
-        return GradientDescentState(here=here, guess=s)
+            uphill = metric.gradient(here)
+            s = first_step(here, scale(-1.0, uphill), -here.slope(uphill))
+        return GradientDescentState(here=here, guess=s, metric=metric)
 
     def step(self, problem: Problem, state: GradientDescentState) -> GradientDescentState:
         """Go down the gradient."""
         here = state.here
-        slope, direction = -(here.gradient_norm**2), scale(-1.0, here.gradient)
+        uphill = state.metric.gradient(here)
+        slope, direction = -max(here.slope(uphill), 0.0), scale(-1.0, uphill)
         taken = armijo(here, direction, slope, state.guess, self.decrease)
         if taken is None:
             floor = at_noise_floor(here, direction, slope, state.guess)
             return replace(state, report=StepReport(step=0.0), stalled=NO_STEP, stationary=floor)
-        report = StepReport(step=taken.t * here.gradient_norm, backtracks=taken.backtracks)
+        length = taken.t * problem.geometry.norm(here.x, direction)
+        report = StepReport(step=length, backtracks=taken.backtracks)
         guess = self._predicted(state.guess, taken.t, taken.backtracks)
-        return GradientDescentState(here=taken.here, guess=guess, report=report)
+        metric = state.metric.moved(taken.here)
+        return GradientDescentState(here=taken.here, guess=guess, metric=metric, report=report)
 
     def _predicted(self, guess: float, s: float, backtracks: int) -> float:
         """Equation adaptive_stepsize and its alternatives, for iteration t + 1."""

@@ -106,4 +106,6 @@ def collapsed(problem: Problem, x: Point) -> int:
 def truncated(problem: Problem, x: Point, rank: int) -> Point:
     """Return the best approximation of x of a lower rank, as a point of the geometry of that rank."""
     U, s, V = svd_of_product(*problem.geometry.factors(x))
-    return problem.with_rank(rank).geometry.from_svd(U[:, :rank], s[:rank], V[:, :rank])
+    # Copies, for views with gaps would be multiplied in another order than what a checkpoint gives back.
+    parts = (array_namespace(U).asarray(part, copy=True) for part in (U[:, :rank], s[:rank], V[:, :rank]))
+    return problem.with_rank(rank).geometry.from_svd(*parts)

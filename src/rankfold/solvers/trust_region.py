@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import isfinite
+from dataclasses import dataclass, field, replace
+from math import isfinite, sqrt
 from typing import ClassVar
 
 from rankfold.geometry.base import Point, scale
 from rankfold.problem import Problem
 from rankfold.solvers.base import Located, StepReport
 from rankfold.solvers.line_search import first_step, moved
+from rankfold.solvers.metric import Metric, check_metric
 from rankfold.solvers.truncated_cg import SHRINK, Preconditioner, Proposal, truncated_cg
 
 _ACCEPT = 0.1  # ρ above which a step is taken (Absil et al. 2008, section 7.5)
@@ -20,10 +21,14 @@ _AT_ZERO = "the value is zero but for rounding, and no step lowers it"
 
 @dataclass(frozen=True, kw_only=True)
 class TrustRegionState(Located):
-    """Where it is, the radius with its bound, and proposals that are still good after a rejected step."""
+    """Where it is, the radius with its bound, and proposals that are still good after a rejected step.
+
+    Radii are lengths in `metric`, whose inverse preconditions the inner iteration.
+    """
 
     radius: float
     max_radius: float
+    metric: Metric = field(default_factory=Metric)
     pending: tuple[Proposal, ...] = ()
 
 
@@ -42,6 +47,9 @@ class TrustRegion:
         2¹⁰ Δ₀.
     preconditioner
         `(here, tangent) -> tangent`, symmetric and positive definite, like an inverse of the Hessian.
+    metric
+        As of `ConjugateGradient`, in place of a `preconditioner`. `"geometry"` is the paper's method; with
+        entries to spare its Hessian products are no more than those in the metric of the data.
 
     Examples
     --------
@@ -51,22 +59,29 @@ class TrustRegion:
     True
     """
 
-    state_types: ClassVar[tuple[type, ...]] = (TrustRegionState, Proposal)
+    state_types: ClassVar[tuple[type, ...]] = (TrustRegionState, Proposal, Metric)
 
     theta: float = 1.0
     kappa: float = 0.1
     max_inner: int = 100
     initial_radius: float | None = None
     preconditioner: Preconditioner | None = None
+    metric: str = "geometry"
+
+    def __post_init__(self) -> None:
+        check_metric(self.metric)
 
     def init(self, problem: Problem, x0: Point) -> TrustRegionState:
         """Start at x0 with the radius Δ₀."""
         here = problem.at(x0)
+        metric = Metric() if self.preconditioner else Metric.chosen(self.metric, here)
         radius = self.initial_radius
         if radius is None:
-            s = first_step(here, scale(-1.0, here.gradient), -(here.gradient_norm**2))
-            radius = s / 4**3 * here.gradient_norm or 1.0
-        return TrustRegionState(here=here, radius=radius, max_radius=2**10 * radius)
+            uphill = metric.gradient(here)
+            squared = max(here.slope(uphill), 0.0)
+            s = first_step(here, scale(-1.0, uphill), -squared)
+            radius = s / 4**3 * sqrt(squared) or 1.0
+        return TrustRegionState(here=here, radius=radius, max_radius=2**10 * radius, metric=metric)
 
     def step(self, problem: Problem, state: TrustRegionState) -> TrustRegionState:
         """Try the model's minimiser, take it or leave it, and adapt the radius."""
@@ -74,7 +89,7 @@ class TrustRegion:
         proposals = state.pending
         if not proposals:
             proposals, products = truncated_cg(
-                here, state.radius, self.theta, self.kappa, self.max_inner, self.preconditioner
+                here, state.radius, self.theta, self.kappa, self.max_inner, self._preconditioner(state)
             )
         (radius, eta, decrease, at_boundary), *rest = proposals
         if decrease <= here.noise:
@@ -104,4 +119,10 @@ class TrustRegion:
             radius /= SHRINK
         elif rho > 0.75 and at_boundary:
             radius = min(2 * radius, state.max_radius)
-        return replace(state, here=there, radius=radius, pending=(), report=report)
+        metric = state.metric.moved(there)
+        return replace(state, here=there, radius=radius, metric=metric, pending=(), report=report)
+
+    def _preconditioner(self, state: TrustRegionState) -> Preconditioner | None:
+        if self.preconditioner is None and state.metric.formed is not None:
+            return state.metric.preconditioned
+        return self.preconditioner

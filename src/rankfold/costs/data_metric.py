@@ -1,0 +1,100 @@
+"""The metric of the data: what one row of L, or of R, sees of a cost, inverted line by line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold import kernels
+from rankfold.costs.base import Array, Cost
+from rankfold.entries.arrays import like, to_numpy
+from rankfold.linalg import gram, svd_of_product
+
+# The part of the average block that every line gets besides its own: 0.002 to 0.1 take as many iterations.
+SHARE = 0.02
+_CHUNKS = 64  # that threads share out
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """The lines of one side: a basis of the other side's factor, its scales, and the inverted blocks.
+
+    NumPy arrays of fixed order, so that blocks which a resumed run forms again are the same bit for bit.
+    """
+
+    basis: NDArray[Any]
+    roots: NDArray[Any]
+    inverse: NDArray[Any]
+    bounds: NDArray[np.uint64]  # of chunks of lines, for threads to share out
+
+    def solve(self, Y: Array, f: Array) -> Array:
+        """Return K⁻¹ A_i⁻¹ K⁻ᵀ f_i, line by line, with K of the best approximation Y ≈ Y₀ K."""
+        x, Y = to_numpy(f, Y)
+        N = np.linalg.inv(gram(self.basis, Y) / self.roots[:, None]).astype(np.float64, copy=False)
+        out, r = np.empty(x.shape), x.shape[1]
+        arguments = self.bounds, self.inverse, N, np.ascontiguousarray(N.T), x, out
+        kernels.pool.run(kernels.line_blocks.solve(r), _CHUNKS, 3 * x.size * r, arguments)
+        return like(f, out.astype(x.dtype, copy=False))
+
+    def turned(self, Y: Array) -> float:
+        """Return the mean of sin² of the angles between the columns of Y and those at which it was formed."""
+        (Y,) = to_numpy(Y)
+        K = gram(self.basis, Y)
+        return 1.0 - float(np.trace(np.linalg.solve(gram(Y, Y), K.T @ K))) / len(K)
+
+
+@dataclass(frozen=True, eq=False)
+class DataMetric:
+    """Σ_i dL_iᵀ A_i dL_i + Σ_j dR_jᵀ B_j dR_j, with the blocks A_i, B_j that a cost has for its lines.
+
+    For completion A_i = Σ_{j ∈ Ω_i} w ℓ″ R_j R_jᵀ: where every entry is seen, RᵀR, and this is the
+    preconditioned metric of `FullRank`. A share of RᵀR is added, so that lines with few entries stay bounded,
+    and all is divided by a number that makes the average block RᵀR.
+
+    Under (L, R) ↦ (L M⁻¹, R Mᵀ), A_i becomes M A_i Mᵀ and dL_i becomes M⁻ᵀ dL_i: the metric is invariant, so
+    it is one of matrices W, on the same quotient for all geometries. Its gradient has dL_i = A_i⁻¹ (S R)_i,
+    dR_j = B_j⁻¹ (SᵀL)_j; a geometry translates these to a horizontal vector of its own (`Geometry.lift`).
+
+    Blocks are formed at one point, with balanced factors L₀ and R₀, and used at others, where R ≈ R₀ K and so
+    A_i ≈ KᵀA_i K: it does not matter how the factors of the one or the other point were chosen.
+    """
+
+    rows: _Side
+    cols: _Side
+
+    @staticmethod
+    def formed(cost: Cost, L: Array, R: Array) -> DataMetric | None:
+        """Form the blocks at L Rᵀ; None where the cost has no curvature there."""
+        L, R = to_numpy(L, R)
+        U, s, V = svd_of_product(L, R)
+        roots = np.sqrt(s)
+        blocks = cost.line_blocks(U * roots, V * roots)
+        # Tr((RᵀR)⁻¹A_i)/r in the mean over the lines of both sides
+        average = float(np.mean([np.mean(np.einsum("ikk->ik", side), axis=0) / s for side in blocks]))
+        if not (isfinite(average) and average > 0):
+            return None
+        pairs = zip(blocks, (V, U), strict=True)
+        return DataMetric(*(_side(side, 1 / average, basis, s) for side, basis in pairs))
+
+    def solve(self, L: Array, R: Array, f_L: Array, f_R: Array) -> tuple[Array, Array]:
+        """Return (dL, dR), the gradient in this metric at L Rᵀ, from the partial derivatives."""
+        return self.rows.solve(R, f_L), self.cols.solve(L, f_R)
+
+    def turned(self, L: Array, R: Array) -> float:
+        """Say how far L and R have turned from where this was formed: 0 not at all, 1 altogether."""
+        return max(self.rows.turned(R), self.cols.turned(L))
+
+
+def _side(blocks: NDArray[Any], scale: float, basis: NDArray[Any], s: NDArray[Any]) -> _Side:
+    """Invert scale A_i + SHARE diag(s), in single precision: it is read once for each gradient."""
+    lines, r, _ = blocks.shape
+    Q = np.require(blocks, s.dtype, ["C", "W"]).reshape(lines * r, r)
+    bounds = np.linspace(0, lines, min(_CHUNKS, lines) + 1).astype(np.uint64)
+    lost = 10 * float(np.finfo(s.dtype).eps)
+    kernel, inverse = kernels.line_blocks.invert(r), np.empty(Q.shape, np.float32)
+    kernels.pool.run(kernel, _CHUNKS, lines * r**3 / 2, (bounds, Q, scale, SHARE * s, lost, inverse))
+    return _Side(basis, np.sqrt(s), inverse, bounds)

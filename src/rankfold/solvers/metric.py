@@ -1,0 +1,80 @@
+"""Which metric a solver measures gradients in: that of the geometry, or that of the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from rankfold.geometry.base import Tangent
+from rankfold.problem import Here
+
+CHOICES = ("auto", "data", "geometry")
+# The blocks are formed anew once the factors have turned so far (mean sin² of the angles): twice to four
+# times in a run on P1, P3 and 4000², r = 10, ρ = 3, at most two iterations more than with 0.01.
+_TURNED = 0.05
+# Where ℓ″ is no constant, it moves with W itself: so many iterations, at most, with the same blocks.
+_LIFETIME = 8
+# Forming takes n r² multiply-adds where an evaluation takes 4 n r: up to this rank the iterations that are
+# saved pay for it (docs/how-to-choose.md).
+_LARGEST_RANK = 20
+
+
+def check_metric(choice: str) -> None:
+    """Raise ValueError unless there is such a metric."""
+    if choice not in CHOICES:
+        raise ValueError(f"metric must be one of {', '.join(map(repr, CHOICES))}, not {choice!r}")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """The metric of the data as `formed` knows it, `age` iterations ago; that of the geometry without it.
+
+    It acts as a preconditioner P on horizontal vectors: `Geometry.lowered` makes a derivative of the vector,
+    the blocks make a change of the factors of that, and `Geometry.lift` a horizontal vector. As `lowered` is
+    the adjoint of `lift`, P is symmetric and positive definite in the geometry's metric.
+    """
+
+    formed: Here | None = None
+    age: int = 0
+
+    @classmethod
+    def chosen(cls, choice: str, here: Here) -> Self:
+        """Return the metric to start with at a point."""
+        problem = here.problem
+        can = problem.cost.has_line_blocks and problem.geometry.has_lift
+        if choice == "data" and not can:
+            raise TypeError(
+                f"{type(problem.cost).__name__} on {problem.geometry!r} has no metric of the data: "
+                "choose metric='auto' or 'geometry'"
+            )
+        pays = choice == "data" or (choice == "auto" and problem.geometry.rank <= _LARGEST_RANK)
+        return cls.of(here) if can and pays else cls()
+
+    @classmethod
+    def of(cls, here: Here) -> Self:
+        """Return the metric of the data with blocks formed here; without any curvature, the geometry's."""
+        return cls(here if here.data_metric is not None else None)
+
+    def moved(self, here: Here) -> Self:
+        """Return the metric for the next point: with new blocks, if the old ones no longer fit."""
+        if self.formed is None:
+            return self
+        age, known = self.age + 1, self.formed.data_metric
+        old = not here.problem.cost.quadratic and age >= _LIFETIME
+        # It is the first steps that go far: to look at each would cost more Grams than it saves blocks.
+        if known is None or old or (age & (age - 1) == 0 and known.turned(*here.factors) > _TURNED):
+            return type(self).of(here)
+        return type(self)(self.formed, age)
+
+    def gradient(self, here: Here) -> Tangent:
+        """Return the gradient in this metric."""
+        if self.formed is None or self.formed.data_metric is None:
+            return here.gradient
+        return here.lifted(*self.formed.data_metric.solve(*here.factors, *here.partials))
+
+    def preconditioned(self, here: Here, xi: Tangent) -> Tangent:
+        """Return P ξ."""
+        if self.formed is None or self.formed.data_metric is None:
+            return xi
+        geometry = here.problem.geometry
+        return here.lifted(*self.formed.data_metric.solve(*here.factors, *geometry.lowered(here.x, xi)))
