@@ -42,8 +42,8 @@ def test_models_of_format_1_are_refused_with_the_remedy():
         rf.load(HERE / "MatrixCompletion-format1.rankfold")
 
 
-def test_checkpoints_of_format_2_are_resumed():
-    path, options = HERE / "run-format2.ckpt", {"max_iterations": 6, "tolerance": 0}
+def test_checkpoints_of_format_3_are_resumed():
+    path, options = HERE / "run-format3.ckpt", {"max_iterations": 6, "tolerance": 0}
     resumed = rf.minimize(golden_problem(), rf.ConjugateGradient(), resume=path, **options)
     whole = rf.minimize(golden_problem(), rf.ConjugateGradient(), **options)
     np.testing.assert_allclose(resumed.trace["value"], whole.trace["value"], rtol=1e-9)
@@ -52,6 +52,8 @@ def test_checkpoints_of_format_2_are_resumed():
     )
 
 
-def test_checkpoints_of_format_1_are_refused_with_the_remedy():
-    with pytest.raises(rf.CheckpointError, match=r"run-format1.*old format 1.*start the run again"):
-        rf.minimize(golden_problem(), rf.ConjugateGradient(), resume=HERE / "run-format1.ckpt")
+@pytest.mark.parametrize("number", [1, 2])
+def test_checkpoints_of_old_formats_are_refused_with_the_remedy(number):
+    path, due = HERE / f"run-format{number}.ckpt", f"old format {number}.*start the run again"
+    with pytest.raises(rf.CheckpointError, match=due):
+        rf.minimize(golden_problem(), rf.ConjugateGradient(), resume=path)

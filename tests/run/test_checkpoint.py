@@ -351,7 +351,7 @@ def test_no_file_evaluates_a_cost_again_and_again(saved):
     ],
 )
 def test_other_formats_are_refused(saved, number, message):
-    saved.write_bytes(saved.read_bytes().replace(b"format 2", b"format " + number, 1))
+    saved.write_bytes(saved.read_bytes().replace(b"format 3", b"format " + number, 1))
     with pytest.raises(CheckpointError, match=rf"run\.ckpt.*{message}"):
         minimize(make_problem(), HeavyBall(), resume=saved)
 
@@ -397,7 +397,7 @@ def test_damage_anywhere_is_noticed_or_harmless(saved, whole):
 
 def test_the_file_holds_arrays_and_text(saved):
     content = saved.read_bytes()
-    assert content.startswith(b"rankfold checkpoint, format 2\n")
+    assert content.startswith(b"rankfold checkpoint, format 3\n")
     meta, arrays = cp.CHECKPOINTS.read(saved)
     assert meta["iteration"] == 3
     assert meta["identity"]["geometry"] == "Flat(shape=(7, 5), rank=2, metric='euclidean')"

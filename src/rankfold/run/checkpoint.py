@@ -40,7 +40,7 @@ class CheckpointError(ValueError):
     """
 
 
-CHECKPOINTS = Container("checkpoint", 2, CheckpointError, _REMEDY)
+CHECKPOINTS = Container("checkpoint", 3, CheckpointError, _REMEDY)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,6 +39,12 @@ def _name(cls: type) -> str:
 
 def _field_names(cls: Any) -> tuple[str, ...]:
     return tuple(f.name for f in fields(cls)) if is_dataclass(cls) else tuple(cls._fields)
+
+
+def _defaults(cls: Any) -> dict[str, Any]:
+    if not is_dataclass(cls):
+        return dict(cls._field_defaults)
+    return {f.name: f.default for f in fields(cls) if f.default is not MISSING}
 
 
 def _parts(options: Any) -> list[Any]:
@@ -197,9 +203,11 @@ class Unpacker:
         if name not in self.classes:
             raise ValueError(f"it holds a {name}, which neither the solver nor the geometry declares")
         cls = self.classes[name]
-        if set(parts) != set(_field_names(cls)):
-            raise ValueError(f"its {name} has the fields {sorted(parts)}, not {sorted(_field_names(cls))}")
-        values = {part: self.unpack(tree) for part, tree in parts.items()}
+        names, later = set(_field_names(cls)), _defaults(cls)
+        if not names - later.keys() <= set(parts) <= names:
+            raise ValueError(f"its {name} has the fields {sorted(parts)}, not {sorted(names)}")
+        # An option that came after the file was written has its default.
+        values = later | {part: self.unpack(tree) for part, tree in parts.items()}
         if not is_dataclass(cls):
             return cls(**values)
         # Set field by field, for not every field is a parameter of __init__; what that checks is checked too.

@@ -72,13 +72,16 @@ class Trace:
 
     @classmethod
     def from_array(cls, array: NDArray[np.void]) -> Trace:
-        """Return the trace that `np.asarray` turned into `array`; ValueError for any other array."""
+        """Return the trace that `np.asarray` turned into `array`; ValueError for any other array.
+
+        One that was saved before blocks were counted has no such column.
+        """
         letters = {int: "i", float: "f", str: "U"}
-        due = [(name, letters[kind]) for name, kind in _KINDS.items()]
         names = array.dtype.names or ()
+        due = [(n, letters[kind]) for n, kind in _KINDS.items() if n in names or n != "blocks"]
         if array.ndim != 1 or [(n, array.dtype[n].kind) for n in names] != due:
             raise ValueError(f"no trace has the shape {array.shape} and the type {array.dtype}")
-        return cls([TraceRow(*row) for row in array.tolist()])
+        return cls([TraceRow(**dict(zip(names, row, strict=True))) for row in array.tolist()])
 
     def extended(self, row: TraceRow) -> Trace:
         """Return this trace with one more row."""
