@@ -21,7 +21,7 @@ def test_a_warm_point_is_the_nearest_of_the_rank():
 
 def test_lines_are_ridge_regressions():
     cost = rf.Completion([0, 0, 1], [0, 1, 1], [1.0, 2.0, 6.0], (2, 2))
-    lines = solve_lines(cost.observed.by_row, np.array([[1.0], [2.0]]), np.array([0.0, 4.0]))
+    lines = solve_lines(cost.observed.by_row, np.array([[1.0], [2.0]]), np.array([[0.0], [4.0]]))
     np.testing.assert_allclose(lines, [[1.0], [1.5]], rtol=1e-12)
 
 

@@ -39,8 +39,8 @@ def complete(
     ] = "keep",
     max_iter: Annotated[int, typer.Option(help="At most so many iterations.", min=1)] = 500,
     tol: Annotated[
-        float, typer.Option(help="Stop when three iterations gain less than this part of the cost.")
-    ] = 1e-6,
+        str, typer.Option(help="Stop when three iterations gain less than this part of the cost, or auto.")
+    ] = "auto",
     seed: options.Seed = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the fit: .png, .svg or .pdf.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,
@@ -80,7 +80,7 @@ def complete(
         loss=loss,
         regularization=options.number_or_auto(regularization, float, "--regularization"),
         max_iter=max_iter,
-        tol=tol,
+        tol=options.number_or_auto(tol, float, "--tol"),
         random_state=seed,
         verbose=1,
     )

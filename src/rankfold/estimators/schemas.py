@@ -109,7 +109,7 @@ SETTINGS: dict[str, Rule] = {
     "loss": either(TEXT, record(Loss, parameter=REAL)),
     "geometry": either(TEXT, _geometry),
     "solver": either(TEXT, _solver),
-    "tol": REAL,
+    "tol": either(TEXT, REAL),
     "max_iter": WHOLE,
     "dtype": either(TEXT, kind("a type of floats", np.dtype, type)),
     "warm_start": FLAG,
