@@ -20,7 +20,7 @@ def complete(
         str, typer.Argument(help="CSV, TSV, Parquet, Matrix Market or npz, also .gz; - for standard input.")
     ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the model goes.")] = None,
-    rank: Annotated[str, typer.Option(help="Rank of the matrix: a number, or auto.")] = "10",
+    rank: Annotated[str, typer.Option(help="Rank of the matrix: a number, or auto.")] = "auto",
     row: options.RowColumn = "0",
     col: options.ColColumn = "1",
     value: Annotated[str, typer.Option(help="Column with the value.")] = "2",
@@ -54,7 +54,7 @@ def complete(
 
       rankfold complete ratings.csv --row user --col film --value stars --holdout 0.1 -o model.rankfold
 
-    More: --rank auto chooses the rank; --report report.html --plot fit.png show how it went.
+    More: --rank 10 takes a given rank, which is faster; --report report.html --plot fit.png show how it went.
 
       zcat ratings.csv.gz | rankfold complete - --rank 10 -o model.rankfold
 

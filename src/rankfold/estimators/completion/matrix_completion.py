@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
 from rankfold.data.triples import Triples
-from rankfold.estimators.completion.choosing import Choice, choose, minimised
+from rankfold.estimators.completion.choosing import Choice, choose
 from rankfold.estimators.completion.completed import CompletedMatrix
 from rankfold.estimators.completion.entries import (
     completion_of,
@@ -28,6 +28,7 @@ from rankfold.estimators.completion.joint import Joint
 from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.penalised import Fitted, as_it_is, by_sweeps, on_geometry, tolerance
+from rankfold.estimators.completion.trials import minimised
 from rankfold.estimators.fitting import Geometries, all_or_nothing, problem_of, record_run
 from rankfold.estimators.inputs import checked_rank, checked_regularization, is_auto
 from rankfold.fingerprint import fingerprint
@@ -53,9 +54,9 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     Parameters
     ----------
     rank
-        The number of columns of L and R, or as many as the lesser side has. "auto" chooses it by entries held
-        out, at each rank with the best λ: the least one that none is better than by a standard error. It
-        takes longer, and finds a matrix of lower rank exactly if there is one.
+        The number of columns of L and R, or as many as the lesser side has. "auto" is 10 unless entries held
+        out say that another rank is better, at each rank with the best λ, by more than a standard error: so
+        that ratings get rank enough, and a matrix of lower rank is found exactly. A rank given is faster.
     bias
         Whether there are offsets. Their shrinkages ρ_r and ρ_c are estimated: the variance of the noise by
         that of the offsets of either side, which is the most likely one given the entries.
@@ -137,7 +138,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
 
     def __init__(
         self,
-        rank: int | Literal["auto"] = 10,
+        rank: int | Literal["auto"] = "auto",
         *,
         bias: bool = True,
         regularization: float | Literal["auto"] = "auto",
