@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -43,11 +43,18 @@ CMFREC = _SHRINKAGE | {
 }
 
 
+Rank = int | Literal["auto"]
+
+
+def rank_of(text: str) -> Rank:
+    return "auto" if text == "auto" else int(text)
+
+
 def rmse(predicted: Any, data: rf.data.Triples) -> float:
     return float(np.sqrt(np.mean((predicted - data.values) ** 2)))
 
 
-def ours(train: rf.data.Triples, test: rf.data.Triples, rank: int) -> tuple[float, rf.MatrixCompletion]:
+def ours(train: rf.data.Triples, test: rf.data.Triples, rank: Rank) -> tuple[float, rf.MatrixCompletion]:
     model = rf.MatrixCompletion(rank, random_state=0).fit(train)
     return rmse(model.predict(test), test), model
 
@@ -73,7 +80,12 @@ def measure(
     mean = float(np.mean(train.values))
     began = time.perf_counter()
     error, model = ours(train, test, options.rank)
-    result = {"seconds": time.perf_counter() - began, "λ": model.regularization_, "ours": error}
+    result = {
+        "seconds": time.perf_counter() - began,
+        "rank": model.rank_,
+        "λ": model.regularization_,
+        "ours": error,
+    }
     result |= {"offsets": offsets_alone(train, test), "mean": rmse(mean, test)}
     if options.peers:
         result |= {name: cmfrec_error(train, test, settings) for name, settings in CMFREC.items()}
@@ -84,7 +96,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--rank", type=int, default=rf.MatrixCompletion().rank)
+    parser.add_argument("--rank", type=rank_of, default=rf.MatrixCompletion().rank)
     parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True)
     options = parser.parse_args()
     for name, (file, held_out) in DATA.items():

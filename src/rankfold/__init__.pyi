@@ -13,8 +13,8 @@ from rankfold.costs import Pairs as Pairs
 from rankfold.costs import Regression as Regression
 from rankfold.costs import Unobserved as Unobserved
 from rankfold.costs import WithOffsets as WithOffsets
-from rankfold.estimators.completion.choosing import RegularizationPath as RegularizationPath
 from rankfold.estimators.completion.matrix_completion import MatrixCompletion as MatrixCompletion
+from rankfold.estimators.completion.regularization_path import RegularizationPath as RegularizationPath
 from rankfold.estimators.imputer.low_rank_imputer import LowRankImputer as LowRankImputer
 from rankfold.estimators.model_files import ModelFileError as ModelFileError
 from rankfold.estimators.model_files import load as load

@@ -106,6 +106,20 @@ def test_resumed_runs_end_at_the_same_numbers(tmp_path, table):
     assert complete(*words, "--resume", tmp_path / "run.ckpt")["cost"] == whole["cost"]
 
 
+def test_integer_ids_with_gaps_are_completed_as_well_as_positions(tmp_path):
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal((120, 2)) @ rng.standard_normal((2, 90))
+    truth += 3 + rng.standard_normal((120, 1)) + rng.standard_normal(90)
+    known = rng.random(truth.shape) < 0.25
+    ids = 5_000_000_000 + 17 * np.arange(120), 3 * np.arange(90) - 40
+    for name, which in (("known.csv", known), ("hidden.csv", ~known)):
+        lines = [f"{ids[0][i]},{ids[1][j]},{float(truth[i, j])!r}" for i, j in np.argwhere(which)]
+        (tmp_path / name).write_text("user,film,stars\n" + "\n".join(lines) + "\n")
+    found = complete(tmp_path / "known.csv", "--holdout", tmp_path / "hidden.csv")
+    assert found["rank"] == 2
+    assert list(found["errors"].values())[-1] <= 1e-6 * truth.std()
+
+
 def test_repeated_pairs_are_counted_or_refused(tmp_path):
     path = tmp_path / "twice.csv"
     path.write_text(ratings() + 'u1,"film, 1",3\n' * 2)

@@ -20,7 +20,7 @@ def complete(
         str, typer.Argument(help="CSV, TSV, Parquet, Matrix Market or npz, also .gz; - for standard input.")
     ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the model goes.")] = None,
-    rank: Annotated[str, typer.Option(help="Rank of the matrix: a number, or auto.")] = "10",
+    rank: Annotated[str, typer.Option(help="Rank of the matrix: a number, or auto.")] = "auto",
     row: options.RowColumn = "0",
     col: options.ColColumn = "1",
     value: Annotated[str, typer.Option(help="Column with the value.")] = "2",
@@ -39,8 +39,8 @@ def complete(
     ] = "keep",
     max_iter: Annotated[int, typer.Option(help="At most so many iterations.", min=1)] = 500,
     tol: Annotated[
-        float, typer.Option(help="Stop when three iterations gain less than this part of the cost.")
-    ] = 1e-6,
+        str, typer.Option(help="Stop when three iterations gain less than this part of the cost, or auto.")
+    ] = "auto",
     seed: options.Seed = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the fit: .png, .svg or .pdf.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,
@@ -54,7 +54,7 @@ def complete(
 
       rankfold complete ratings.csv --row user --col film --value stars --holdout 0.1 -o model.rankfold
 
-    More: --rank auto chooses the rank; --report report.html --plot fit.png show how it went.
+    More: --rank 10 takes a given rank, which is faster; --report report.html --plot fit.png show how it went.
 
       zcat ratings.csv.gz | rankfold complete - --rank 10 -o model.rankfold
 
@@ -80,7 +80,7 @@ def complete(
         loss=loss,
         regularization=options.number_or_auto(regularization, float, "--regularization"),
         max_iter=max_iter,
-        tol=tol,
+        tol=options.number_or_auto(tol, float, "--tol"),
         random_state=seed,
         verbose=1,
     )

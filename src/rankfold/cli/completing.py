@@ -178,8 +178,10 @@ def tell(found: Fit, report: Report, seconds: dict[str, float], files: Files) ->
 
 
 def _shown(model: Any, source: Source) -> dict[str, str]:
-    given = {name: getattr(model, name) for name in SETTINGS}
-    shown = {n: f"{getattr(model, f'{n}_'):.4g}, chosen" if v == "auto" else f"{v}" for n, v in given.items()}
+    shown = {name: f"{getattr(model, name)}" for name in SETTINGS}
+    for name in ("rank", "regularization"):
+        if shown[name] == "auto":
+            shown[name] = f"{getattr(model, f'{name}_'):.4g}, chosen"
     part = source.held_out
     apart = (
         visible(part, "") if isinstance(part, str) else f"{part:.3g} of the entries" if part else "nothing"

@@ -19,10 +19,10 @@ from rankfold._version import __version__
 from rankfold.atomic import replacing
 from rankfold.costs.losses import Loss
 from rankfold.costs.offsets import Offsets
-from rankfold.estimators.completion.choosing import RegularizationPath
 from rankfold.estimators.completion.joint import Shrinkage
 from rankfold.estimators.completion.matrix_completion import MatrixCompletion
 from rankfold.estimators.completion.pattern import Pattern
+from rankfold.estimators.completion.regularization_path import RegularizationPath
 from rankfold.estimators.fitting import GEOMETRIES
 from rankfold.estimators.imputer.low_rank_imputer import LowRankImputer
 from rankfold.estimators.pairs.pair_models import PairClassifier, PairRegressor

@@ -17,9 +17,9 @@ from scipy import sparse
 from rankfold import solvers
 from rankfold.costs.losses import Loss
 from rankfold.costs.offsets import Offsets
-from rankfold.estimators.completion.choosing import RegularizationPath
 from rankfold.estimators.completion.joint import Shrinkage
 from rankfold.estimators.completion.pattern import Pattern
+from rankfold.estimators.completion.regularization_path import RegularizationPath
 from rankfold.estimators.fitting import GEOMETRIES
 from rankfold.estimators.rank_errors import RankErrors
 from rankfold.estimators.regression.criteria import SelectionPath
@@ -110,7 +110,7 @@ SETTINGS: dict[str, Rule] = {
     "loss": either(TEXT, record(Loss, parameter=REAL)),
     "geometry": either(TEXT, _geometry),
     "solver": either(TEXT, _solver),
-    "tol": REAL,
+    "tol": either(TEXT, REAL),
     "max_iter": WHOLE,
     "dtype": either(TEXT, kind("a type of floats", np.dtype, type)),
     "warm_start": FLAG,

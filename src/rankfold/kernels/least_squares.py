@@ -76,6 +76,85 @@ def normal_equations(rank: int, weighted: bool) -> Any:
     return compiled(kernel)
 
 
+@functools.cache
+def ridge_lines(rank: int, unknowns: int, weighted: bool) -> Any:
+    """Kernel for the x_i that minimise Σ w (x_i·B_j − y)² + ridges_i·x_i² − 2 pull_i·x_i, line by line.
+
+    If B has a column more than there are unknowns, its coefficient is 1. x holds the pulls on entry. `pivots`
+    gets what is left of the last unknown's curvature when the others are eliminated; 0 if that is rounding.
+    The normal equations of one line at a time are held, and eliminated, where the processor is fastest.
+    """
+    m = numbers(weighted)
+
+    def kernel(progress, bounds, indptr, indices, data, B, ridges, x, pivots):  # type: ignore[no-untyped-def]
+        last = np.uint64(indices.size - 1)
+        r, u = np.uint64(rank), np.uint64(unknowns)
+        lines = np.uint64(len(x))
+        stripes = np.uint64((indptr.size - 1) // len(x))
+        Q, q = np.empty((rank, rank), B.dtype), np.empty((1, rank), B.dtype)
+        diagonal = np.empty(unknowns, B.dtype)
+        for c in chunks(progress, bounds.size - 1):
+            for i in range(bounds[c], bounds[c + 1]):
+                right = zero(load(q, np.uint64(0), rank))
+                for k in range(r):
+                    store(Q, k, right)
+                for s in range(stripes):
+                    p, end = indptr[s * lines + i], indptr[s * lines + i + ONE]
+                    # Four entries at a time: Q, which no register holds, is read and written less often.
+                    while p + FOUR <= end:
+                        for n in range(FOUR):
+                            prefetch(B, np.uint64(indices[min(p + AHEAD + n, last)]), rank)
+                        j0, j1 = np.uint64(indices[p]), np.uint64(indices[p + ONE])
+                        j2, j3 = np.uint64(indices[p + TWO]), np.uint64(indices[p + THREE])
+                        b0, b1 = load(B, j0, rank), load(B, j1, rank)
+                        b2, b3 = load(B, j2, rank), load(B, j3, rank)
+                        at = m * p
+                        w0 = data[at + ONE] if weighted else 1.0
+                        w1 = data[at + m + ONE] if weighted else 1.0
+                        w2 = data[at + m + m + ONE] if weighted else 1.0
+                        w3 = data[at + m + m + m + ONE] if weighted else 1.0
+                        right = axpy(w0 * data[at], b0, axpy(w1 * data[at + m], b1, right))
+                        right = axpy(w2 * data[at + m + m], b2, axpy(w3 * data[at + m + m + m], b3, right))
+                        for k in range(u):
+                            row = axpy(w0 * B[j0, k], b0, load(Q, k, rank))
+                            row = axpy(w1 * B[j1, k], b1, row)
+                            row = axpy(w2 * B[j2, k], b2, row)
+                            store(Q, k, axpy(w3 * B[j3, k], b3, row))
+                        p += FOUR
+                    while p < end:
+                        j = np.uint64(indices[p])
+                        b = load(B, j, rank)
+                        w = data[m * p + ONE] if weighted else 1.0
+                        right = axpy(w * data[m * p], b, right)
+                        for k in range(u):
+                            store(Q, k, axpy(w * B[j, k], b, load(Q, k, rank)))
+                        p += ONE
+                store(q, np.uint64(0), right)
+                for k in range(u):
+                    x[i, k] += q[0, k]
+                    if rank > unknowns:
+                        x[i, k] -= Q[k, u]
+                    Q[k, k] += ridges[i, k]
+                    diagonal[k] = Q[k, k]
+                for k in range(u):
+                    if not Q[k, k] > SINGULAR * diagonal[k]:
+                        Q[k, k] = 0.0  # zero is as good for this unknown as any other value
+                        continue
+                    row = load(Q, k, rank)
+                    for n in range(k + ONE, u):
+                        factor = Q[k, n] / Q[k, k]
+                        store(Q, n, axpy(-factor, row, load(Q, n, rank)))
+                        x[i, n] -= factor * x[i, k]
+                pivots[i] = Q[u - ONE, u - ONE]
+                for done in range(u):
+                    at = u - ONE - done
+                    for n in range(at + ONE, u):
+                        x[i, at] -= Q[at, n] * x[i, n]
+                    x[i, at] = x[i, at] / Q[at, at] if Q[at, at] > 0 else 0.0
+
+    return compiled(kernel)
+
+
 @compiled
 def factorise(progress, bounds, Q, ridge):  # type: ignore[no-untyped-def]
     """Overwrite each Q_i + ridge I, of shape (d, r, r), by its Cholesky factor, lower triangle."""

@@ -58,7 +58,7 @@ def test_rank_auto_takes_every_loss_with_and_without_offsets(loss, bias):
         y = np.random.default_rng(0).poisson(np.exp((y - 3) / 2))
     fitted = model(rank="auto", loss=loss, bias=bias).fit(X, y)
     assert fitted.rank_ == fitted.rank_path_.chosen
-    assert fitted.rank_ in ({2, 3} if loss == "huber" and bias else range(1, 10))
+    assert fitted.rank_ in ({2, 3} if loss == "huber" and bias else range(1, 11))
 
 
 @pytest.mark.parametrize("rank", [2, "auto"])
@@ -88,7 +88,7 @@ def test_verbose_tells_of_every_rank_or_weight_tried(capsys):
     fitted = model(rank="auto", verbose=2, regularization=1.0).fit(X, y)
     lines = capsys.readouterr().err.splitlines()
     ranks = [line for line in lines if line.startswith("choosing the rank: rank ")]
-    assert tuple(int(line.split()[4]) for line in ranks) == fitted.rank_path_.ranks
+    assert tuple(sorted(int(line.split()[4]) for line in ranks)) == fitted.rank_path_.ranks
     fitted = model(verbose=2).fit(X, y)
     lines = capsys.readouterr().err.splitlines()
     weights = [line for line in lines if line.startswith("choosing the regularization: λ ")]

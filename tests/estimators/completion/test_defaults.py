@@ -49,6 +49,33 @@ def test_and_not_even_that():
     assert error(fitted, truth) <= 1e-6
 
 
+@pytest.mark.parametrize("settings", [{"noise": 1 / 3}, {"shape": (300, 200), "rank": 3, "per_row": 10}])
+def test_nothing_given_is_as_good_as_the_true_rank(settings):
+    pairs, values, truth = instance(**settings)
+    fitted = rf.MatrixCompletion(random_state=0).fit(pairs, values)
+    assert fitted.rank_ == settings.get("rank", 2)
+    assert error(fitted, truth) <= (0.145 if "noise" in settings else 1e-6)
+
+
+def test_a_rank_above_the_usual_one_is_found():
+    pairs, values, truth = instance(shape=(90, 80), rank=13, per_row=60)
+    fitted = rf.MatrixCompletion(bias=False, random_state=0).fit(pairs, values)
+    assert fitted.rank_ >= 13
+    assert fitted.rank_path_.ranks == tuple(sorted(fitted.rank_path_.ranks))
+    assert error(fitted, truth) <= 0.05
+
+
+@pytest.mark.parametrize("mean", [1.0, 5.0])
+def test_counts_have_negative_losses_and_may_be_large(mean):
+    rng = np.random.default_rng(0)
+    truth = mean + 0.7 * rng.standard_normal((80, 2)) @ rng.standard_normal((2, 60))
+    pairs = np.argwhere(rng.random(truth.shape) < 0.5)
+    y = rng.poisson(np.exp(truth[tuple(pairs.T)])).astype(float)
+    fitted = rf.MatrixCompletion(rank=2, loss="poisson", random_state=0).fit(pairs, y)
+    predicted = np.log(fitted.predict(np.argwhere(np.ones(truth.shape))).reshape(truth.shape))
+    assert np.sqrt(np.mean((predicted - truth) ** 2)) < 0.4 * truth.std()
+
+
 def test_four_ratings_and_a_small_table_fit():
     pairs = [("ann", "Dune"), ("ann", "Heat"), ("bob", "Dune"), ("cyd", "Heat")]
     fitted = rf.MatrixCompletion(random_state=0).fit(pairs, [5.0, 1.0, 4.0, 2.0])

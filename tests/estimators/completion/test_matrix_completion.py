@@ -212,7 +212,6 @@ def test_sides_in_stripes_give_the_same_model(monkeypatch):
     options = {"regularization": 1.0, "tol": 1e-12, "bias": False}
     expected, chosen = model(**options).fit(X, y, sample_weight=weights), model().fit(X, y)
     monkeypatch.setattr("rankfold.entries.sorted_entries.STRIPES", ((9, 2), (50, 1)))
-    monkeypatch.setattr("rankfold.estimators.completion.lines.BLOCK", 7)
     striped = model(**options).fit(X, y, sample_weight=weights)
     np.testing.assert_allclose(everywhere(striped), everywhere(expected), atol=1e-4)
     np.testing.assert_allclose(everywhere(model().fit(X, y)), everywhere(chosen), atol=0.05)

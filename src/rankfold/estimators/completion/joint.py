@@ -35,6 +35,7 @@ from rankfold.remembered import remembered
 Floats = NDArray[Any]
 # A singular value that a penalty shrank to nothing starts again at this part of the largest.
 LIFT = 0.02
+_ROOT_HALF, _HALVINGS = float(np.sqrt(0.5)), 60
 
 
 class Shrinkage(NamedTuple):
@@ -170,7 +171,21 @@ class Joint(Cost):
         """
         U, s, V = dominant_svd(self._slope(G, H), rank, seed)
         L, R = self._unscaled(U, np.maximum(s - self.weight, LIFT * s[0]), V)
+        if not self.quadratic:
+            L, R = self._tamed(L, R, G, H)
         return float(s[0]), (np.hstack([L, G]), np.hstack([R, H]))
+
+    def _tamed(self, L: Floats, R: Floats, G: Floats, H: Floats) -> FactorPair:
+        """Halve W until it fits no worse than W = 0: a loss may curve much more than the square does."""
+        fit = self.completion
+        limit = fit.value(*self.widened(G, H)) if G.shape[1] else fit.value_at_zero
+        for _ in range(_HALVINGS):
+            with np.errstate(over="ignore", invalid="ignore"):
+                value = fit.value(*self.widened(np.hstack([L, G]), np.hstack([R, H])))
+            if value <= limit:
+                break
+            L, R = L * _ROOT_HALF, R * _ROOT_HALF
+        return L, R
 
     def lifted(self, G: Floats, H: Floats) -> FactorPair:
         """Return a point like this one, where W has lost no rank: what has vanished could not grow again."""

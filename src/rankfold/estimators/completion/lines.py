@@ -12,7 +12,6 @@ from rankfold.entries.sorted_entries import SortedEntries
 
 Floats = NDArray[Any]
 FactorPair = tuple[Floats, Floats]
-BLOCK = 1 << 15  # lines whose normal equations are held at a time
 _CHUNKS = 16  # that threads share out, of each block
 
 
@@ -21,25 +20,30 @@ def solve_lines(side: SortedEntries, B: Floats, ridges: Floats, pull: Floats | N
 
     If B has a column more than `ridges`, the coefficient of that last one is 1 and not an unknown.
     """
-    B = np.ascontiguousarray(B, dtype=side.data.dtype)
-    out = np.empty(ridges.shape, B.dtype)
-    for first in range(0, side.lines, BLOCK):
-        last = min(first + BLOCK, side.lines)
-        Q, q = reduced_equations(side, B, first, last, ridges.shape[1])
-        if pull is not None:
-            q += pull[first:last]
-        out[first:last] = solved(Q, q, ridges[first:last])
-    return out
+    return solve_with_pivots(side, B, ridges, pull)[0]
 
 
-def reduced_equations(
-    side: SortedEntries, B: Floats, first: int, last: int, unknowns: int
+def solve_with_pivots(
+    side: SortedEntries, B: Floats, ridges: Floats, pull: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """Return the normal equations of the first columns of B, where a column beyond them counts once."""
-    Q, q = normal_equations(side, B, first, last)
-    if B.shape[1] == unknowns:
-        return Q, q
-    return np.ascontiguousarray(Q[:, :-1, :-1]), q[:, :-1] - Q[:, :-1, -1]
+    """Return the x_i, and what is left of each last unknown's curvature when the others are eliminated.
+
+    That is 0 where the entries do not tell the last unknown from the others; it is 0 then, too.
+    """
+    if len(B) != side.length:
+        raise ValueError(f"there are {side.length} lines on the other side, and factors of {len(B)}")
+    B = np.ascontiguousarray(B, dtype=side.data.dtype)
+    x = np.zeros(ridges.shape, B.dtype) if pull is None else np.array(pull, B.dtype)
+    pivots = np.empty(len(x), B.dtype)
+    rank, unknowns = B.shape[1], x.shape[1]
+    kernel = kernels.least_squares.ridge_lines(rank, unknowns, side.data.shape[1] == 2)
+    work = len(side.data) * rank * unknowns + side.lines * unknowns**3
+    bounds, data = side.bounds[0], side.data.reshape(-1)
+    ridges = np.ascontiguousarray(ridges, B.dtype)
+    kernels.pool.run(
+        kernel, len(bounds) - 1, work, (bounds, side.indptr, side.indices, data, B, ridges, x, pivots)
+    )
+    return x, pivots
 
 
 def normal_equations(side: SortedEntries, B: Floats, first: int, last: int) -> tuple[Floats, Floats]:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
 from rankfold.data.triples import Triples
-from rankfold.estimators.completion.choosing import Choice, choose, minimised
+from rankfold.estimators.completion.choosing import Choice, choose
 from rankfold.estimators.completion.completed import CompletedMatrix
 from rankfold.estimators.completion.entries import (
     completion_of,
@@ -27,7 +27,8 @@ from rankfold.estimators.completion.entries import (
 from rankfold.estimators.completion.joint import Joint
 from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.pattern import Pattern
-from rankfold.estimators.completion.penalised import Fitted, as_it_is, by_sweeps, on_geometry
+from rankfold.estimators.completion.penalised import Fitted, as_it_is, by_sweeps, on_geometry, tolerance
+from rankfold.estimators.completion.trials import minimised
 from rankfold.estimators.fitting import Geometries, all_or_nothing, problem_of, record_run
 from rankfold.estimators.inputs import checked_rank, checked_regularization, is_auto
 from rankfold.fingerprint import fingerprint
@@ -53,9 +54,9 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     Parameters
     ----------
     rank
-        The number of columns of L and R, or as many as the lesser side has. "auto" chooses it by entries held
-        out, at each rank with the best λ: the least one that none is better than by a standard error. It
-        takes longer, and finds a matrix of lower rank exactly if there is one.
+        The number of columns of L and R, or as many as the lesser side has. "auto" is 10 unless entries held
+        out say that another rank is better, at each rank with the best λ, by more than a standard error: so
+        that ratings get rank enough, and a matrix of lower rank is found exactly. A rank given is faster.
     bias
         Whether there are offsets. Their shrinkages ρ_r and ρ_c are estimated: the variance of the noise by
         that of the offsets of either side, which is the most likely one given the entries.
@@ -74,7 +75,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         lower rank than `rank`; plain matrix completion is minimised on a geometry.
     tol
         The fit has converged when over three iterations (25 without regularisation) the cost fell by at most
-        this part of itself.
+        this part of itself. "auto" is 1e-6, and 1e-4 for a λ > 0 that was chosen: by fits as loose as that.
     max_iter
         The most iterations of the last fit; a `ConvergenceWarning` says if they did not suffice.
     dtype
@@ -137,14 +138,14 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
 
     def __init__(
         self,
-        rank: int | Literal["auto"] = 10,
+        rank: int | Literal["auto"] = "auto",
         *,
         bias: bool = True,
         regularization: float | Literal["auto"] = "auto",
         loss: str | Loss = "square",
         geometry: str | Geometries = "auto",
         solver: str | Method[Any] = "auto",
-        tol: float = 1e-6,
+        tol: float | Literal["auto"] = "auto",
         max_iter: int = 500,
         dtype: DTypeLike = "float64",
         warm_start: bool = False,
@@ -272,6 +273,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
 
     def _fitted(self, joint: Joint, choice: Choice, seed: int, run: dict[str, Any]) -> Fitted:
         plain = not (joint.bias or joint.weight)
+        tol = tolerance(self.tol, is_auto(self.regularization), joint.weight)
         start = None if plain and choice.point is None else self._start(joint, choice, seed)
         if start is not None and choice.interrupted:
             stop = Stop("interrupted while rank and regularization were chosen", StopKind.INTERRUPTED)
@@ -280,8 +282,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
             stop = Stop("with this regularization, W = 0 is best", StopKind.CONVERGED)
             return as_it_is(joint, start, self.rank_, stop)
         if start is not None and not plain and is_auto(self.solver) and is_auto(self.geometry):
-            return by_sweeps(joint, start, self.tol, run)
-        return on_geometry(joint, start, self.rank_, self.geometry, self.solver, self.tol, run)
+            return by_sweeps(joint, start, tol, run)
+        return on_geometry(joint, start, self.rank_, self.geometry, self.solver, tol, run)
 
     def _start(self, joint: Joint, choice: Choice, seed: int) -> FactorPair:
         """Return where to start; a point without factors, if W = 0 is best."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -11,9 +11,9 @@ from rankfold.costs.base import Cost
 from rankfold.costs.offsets import GivenOffsets, Offsets, WithOffsets
 from rankfold.costs.regularisers import Nuclear
 from rankfold.estimators.completion.alternating import Alternating, Lines
-from rankfold.estimators.completion.choosing import minimised
 from rankfold.estimators.completion.joint import Joint
 from rankfold.estimators.completion.lines import FactorPair
+from rankfold.estimators.completion.trials import minimised
 from rankfold.estimators.fitting import Geometries, fit_problem, problem_of, warn_unless_converged
 from rankfold.estimators.inputs import is_auto
 from rankfold.geometry.full_rank import FullRankFactors
@@ -25,6 +25,9 @@ from rankfold.solvers import ConjugateGradient, Method
 # Regularised fits slow down once and for all; without a regulariser a plateau may come before the end, and
 # the default solver has to see 20 slow iterations before it tries something else.
 _WINDOW, _PLAIN_WINDOW = 3, 25
+# The minimum at a λ that was given is wanted. A λ that was chosen was the best of fits about as loose: on
+# ratings, errors on new entries differ by less than 0.03% from those at 1e-6, in a fifth of the sweeps.
+_TOL, _LOOSE_TOL = 1e-6, 1e-4
 _EXACT = 1e-20  # of the value at W = 0: data that a matrix of this rank fits exactly
 
 
@@ -35,6 +38,13 @@ class Fitted(NamedTuple):
     offsets: Offsets
     trace: Trace
     stop: Stop
+
+
+def tolerance(tol: float | Literal["auto"], chosen: bool, weight: float) -> float:
+    """Return the tolerance of the last fit; `chosen` says that λ was chosen by entries held out."""
+    if is_auto(tol):
+        return _LOOSE_TOL if chosen and weight > 0 else _TOL
+    return float(tol)
 
 
 def by_sweeps(joint: Joint, start: FactorPair, tol: float, run: dict[str, Any]) -> Fitted:

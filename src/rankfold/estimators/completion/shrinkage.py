@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 
 from rankfold.costs.completion import Completion
 from rankfold.estimators.completion.joint import Joint, Shrinkage
-from rankfold.estimators.completion.lines import BLOCK, FactorPair, factorised, reduced_equations
+from rankfold.estimators.completion.lines import FactorPair, solve_with_pivots
 from rankfold.estimators.completion.newton import quadratic_model
 from rankfold.selection.holding_out import Triples
 
@@ -70,30 +70,11 @@ def _estimates(joint: Joint, k: int, X: Floats, Y: Floats) -> tuple[Floats, Floa
         side = quadratic_model(side, np.hstack([X, np.ones((len(X), 1), X.dtype)]), B, joint.completion.loss)
     ridges = joint.ridges(k, X.shape[1])
     ridges[:, -1] = 0.0
-    found, information = np.empty(len(X)), np.empty(len(X))
-    for first in range(0, side.lines, BLOCK):
-        lines = slice(first, min(first + BLOCK, side.lines))
-        Q, q = reduced_equations(side, B, first, lines.stop, X.shape[1])
-        counts = Q[:, -1, -1].astype(np.float64)
-        factorised(Q, ridges[lines])
-        # The last pivot is infinite where the entries do not tell the offset from the factor.
-        pivots = Q[:, -1, -1].astype(np.float64)
-        known = np.isfinite(pivots) & (counts > 0)
-        information[lines] = np.where(known, pivots, 0.0) ** 2
-        found[lines] = _last_unknown(Q, q, known)
+    x, information = solve_with_pivots(side, B, ridges)
+    found = np.where(information > 0, x[:, -1], 0.0).astype(np.float64)
     if k == 0:
         found = found - X[:, -1].mean()
-    return found, information
-
-
-def _last_unknown(C: Floats, q: Floats, known: NDArray[np.bool_]) -> Floats:
-    """The last unknown of each C Cᵀ x = q: forward substitution suffices."""
-    x = q.astype(np.float64)
-    width = x.shape[1]
-    for k in range(width):
-        with np.errstate(invalid="ignore", divide="ignore"):
-            x[:, k] = (x[:, k] - np.einsum("im,im->i", C[:, k, :k], x[:, :k])) / C[:, k, k]
-    return np.where(known, x[:, -1] / np.where(known, C[:, -1, -1], 1.0), 0.0)
+    return found, information.astype(np.float64)
 
 
 def _variance(found: Floats, information: Floats, noise: float) -> float:

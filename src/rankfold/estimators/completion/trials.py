@@ -1,0 +1,169 @@
+"""Fits to folds of the data, with one weight of the penalty after the other, and the losses they held out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold.costs.completion import Completion
+from rankfold.estimators.completion.alternating import Alternating, Lines
+from rankfold.estimators.completion.joint import Joint, Shrinkage
+from rankfold.estimators.completion.lines import FactorPair
+from rankfold.estimators.completion.shrinkage import dispersion, estimated, noise_of
+from rankfold.estimators.fitting import try_out
+from rankfold.geometry.full_rank import FullRankFactors
+from rankfold.problem import Problem
+from rankfold.run.stopping import RelativeChange
+from rankfold.selection.holding_out import Triples, hold_out, losses_of
+
+# Candidates are W = 0, then λ_max times the products of these ratios, then 0: closer to each other where the
+# best one usually is. The path ends when so many in a row lowered the held-out loss by less than a part of it
+# that no user would notice, or when it has risen by more than another part.
+RATIOS = (0.7,) * 8 + (0.3,) * 5 + (0.0,)
+_PATIENCE, _NOTICED, _TOO_MUCH = 3, 5e-4, 0.02
+_HELD_OUT = 0.1
+# Small data are split several times, so that at least so many entries are held out, if there are as many.
+_ENOUGH = 300
+# Until it is estimated: as if each line had two entries more that deviate by 0.
+INITIAL = Shrinkage(2.0, 2.0)
+_ROUNDS = 6  # of estimating the shrinkage beside a λ that is given
+# Loose: candidates are compared by an error that no longer changes in its fourth digit. Without a penalty,
+# data that can be fitted exactly are, which takes longer.
+_LOOSE, _ITERATIONS, _PLAIN_ITERATIONS, _EXACT = 1e-4, 40, 400, 1e-20
+
+
+class Trial(NamedTuple):
+    """A fit to each fold, and the losses of the entries that it held out."""
+
+    weight: float
+    shrinkages: list[Shrinkage | None]
+    points: list[FactorPair]
+    losses: NDArray[np.float64]
+    fit: float
+    scale: float  # of the losses, in which they are compared: that of the square loss is its own
+
+    @property
+    def error(self) -> float:
+        """Return the mean loss of the entries held out."""
+        return float(self.losses.mean())
+
+
+class Fold(NamedTuple):
+    """What is fitted, and the entries held out."""
+
+    joint: Joint
+    test: Triples
+
+
+class Trials:
+    """Fits to folds of the data."""
+
+    def __init__(self, completion: Completion, bias: bool, seed: int):
+        self.bias, self.seed = bias, seed
+        self.folds = _split(completion, bias, seed)
+
+    def offsets_alone(self) -> Trial:
+        """Fit offsets, and estimate their shrinkage, until the two agree."""
+        points = [fold.joint.constant() for fold in self.folds]
+        shrinkages = [fold.joint.shrinkage for fold in self.folds]
+        trial = self._fitted(np.inf, shrinkages, points)
+        for _ in range(_ROUNDS if self.bias else 0):
+            before, trial = trial, self._fitted(np.inf, trial.shrinkages, trial.points)
+            if _agree(before.shrinkages, trial.shrinkages):
+                break
+        return trial
+
+    def started(self, trial: Trial, rank: int) -> tuple[float, Trial]:
+        """Return λ_max beside what the trial explains, and the trial with new directions up to the rank."""
+        largest, points = [], []
+        for fold, (G, H), shrinkage in zip(self.folds, trial.points, trial.shrinkages, strict=True):
+            weight = 0.0 if np.isinf(trial.weight) else trial.weight
+            joint = fold.joint.at(weight, shrinkage)
+            more = rank + int(self.bias) - G.shape[1]
+            top, point = joint.started(G, H, more, self.seed)
+            largest.append(top)
+            points.append(point)
+        return float(np.mean(largest)), trial._replace(points=points)
+
+    def walk(self, start: Trial, top: float) -> Iterator[Trial]:
+        """Fit with one weight after the other, each fit from where the last one ended."""
+        trial, weight, best, in_vain = start, top, start, 0
+        for ratio in RATIOS if top else ():
+            weight *= ratio
+            points = [fold.joint.lifted(*x) for fold, x in zip(self.folds, trial.points, strict=True)]
+            trial = self._fitted(weight, trial.shrinkages, points)
+            yield trial
+            in_vain = 0 if trial.error < best.error - _NOTICED * best.scale else in_vain + 1
+            if in_vain == _PATIENCE or trial.error > best.error + _TOO_MUCH * best.scale:
+                return
+            best = min(best, trial, key=lambda each: each.error)
+
+    def settled(self, start: Trial, given: float) -> Iterator[Trial]:
+        """Fit with the weight given, until the shrinkage of the offsets no longer changes."""
+        trial = start
+        for _ in range(_ROUNDS if self.bias else 1):
+            before, trial = (
+                trial.shrinkages,
+                self._fitted(given, trial.shrinkages, trial.points),
+            )
+            yield trial
+            if _agree(before, trial.shrinkages):
+                return
+
+    def _fitted(self, weight: float, shrinkages: list[Shrinkage | None], points: list[FactorPair]) -> Trial:
+        """Fit to each fold, and estimate the shrinkage anew."""
+        found, estimates, losses, fits, scales = [], [], [], [], []
+        for fold, shrinkage, point in zip(self.folds, shrinkages, points, strict=True):
+            joint = fold.joint.at(0.0 if np.isinf(weight) else weight, shrinkage)
+            x = minimised(joint, point)
+            A, B = joint.widened(*x)
+            predicted = np.einsum("pk,pk->p", A[fold.test[0]], B[fold.test[1]], dtype=np.float64)
+            losses.append(losses_of(joint.completion, fold.test, predicted))
+            fits.append(joint.completion.value(A, B) if A.shape[1] else joint.completion.value_at_zero)
+            scales.append(_scale(joint.completion, fold.test[2], predicted))
+            found.append(x)
+            estimates.append(shrinkage and estimated(joint, x, noise_of(joint, x, fold.test, predicted)))
+        return Trial(
+            weight, estimates, found, np.concatenate(losses), float(np.mean(fits)), float(np.mean(scales))
+        )
+
+
+def _split(completion: Completion, bias: bool, seed: int) -> list[Fold]:
+    size = completion.observed.size
+    folds = min(-(-_ENOUGH // max(round(_HELD_OUT * size), 1)), round(1 / _HELD_OUT))
+    found = []
+    for fold in range(folds):
+        train, test = hold_out(completion, max(_HELD_OUT, 2 / size), seed, fold)
+        found.append(Fold(Joint.of(train, 0.0, INITIAL if bias else None), test))
+    return found
+
+
+def _scale(completion: Completion, data: NDArray[Any], predicted: NDArray[Any]) -> float:
+    """Return by how much losses are above the least ones, about; they may be negative themselves."""
+    weight = float(data[:, 1].mean()) if data.shape[1] == 2 else 1.0
+    return weight * dispersion(completion, data, predicted)
+
+
+def minimised(joint: Joint, x: FactorPair, tol: float = _LOOSE) -> FactorPair:
+    """Minimise from x on, until three iterations lower the value by no more than `tol` of it."""
+    width = x[0].shape[1]
+    if not width:
+        return x
+    problem = Problem(joint, Lines(joint.shape, width, joint.bias))
+    limit = _ITERATIONS if joint.weight else _PLAIN_ITERATIONS
+    run: dict[str, Any] = {
+        "max_iterations": limit,
+        "tolerance": _EXACT,
+        "stop": RelativeChange(tol, window=3),
+    }
+    G, H = try_out(problem, solver=Alternating(), x0=FullRankFactors(*x), **run).x
+    return G, H
+
+
+def _agree(before: list[Shrinkage | None], now: list[Shrinkage | None]) -> bool:
+    """Whether no shrinkage changed by more than a tenth (or all are none)."""
+    old, new = (np.log([shrinkage for shrinkage in each if shrinkage]) for each in (before, now))
+    return np.allclose(old, new, rtol=0.0, atol=0.1)
