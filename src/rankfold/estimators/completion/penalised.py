@@ -26,7 +26,7 @@ from rankfold.solvers import ConjugateGradient, Method
 # the default solver has to see 20 slow iterations before it tries something else.
 _WINDOW, _PLAIN_WINDOW = 3, 25
 # The minimum at a λ that was given is wanted. A λ that was chosen was the best of fits about as loose: on
-# ratings, errors on new entries differ by less than 0.03% from those at 1e-6, in a fifth of the sweeps.
+# ratings, errors on new entries differ by about 0.03% at most from 1e-6, in a fifth to half the sweeps.
 _TOL, _LOOSE_TOL = 1e-6, 1e-4
 _EXACT = 1e-20  # of the value at W = 0: data that a matrix of this rank fits exactly
 
