@@ -4,8 +4,8 @@ import csv
 import io
 import json
 import os
-import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -39,12 +39,12 @@ def test_any_label_can_be_recommended_for_and_is_shown_as_it_is(model, label):
     assert not set(HARMFUL) & set(told)
 
 
-def test_a_file_name_is_no_markup(model, tmp_path):
+def test_a_file_name_is_no_markup(model, tmp_path, monkeypatch):
     assert "[/b]m" in run("info", model).stdout.replace("\n", "")
-    other = tmp_path / "\x1b[2J[x]"
-    other.write_bytes(model.read_bytes())
-    told = run("info", other).stdout
-    assert "\\x1b[2J[x]" in re.sub(r"[\n│┃ ]", "", told)  # the name may be cut into lines of a table
+    monkeypatch.chdir(tmp_path)
+    Path("\x1b[2J[x]").write_bytes(model.read_bytes())
+    told = run("info", "\x1b[2J[x]").stdout
+    assert "\\x1b[2J[x]" in told
     assert "\x1b" not in told
 
 

@@ -28,7 +28,14 @@ ITERATIVE = COMMON | {"geometry": "auto", "solver": "auto", "max_iter": 500}
 PAIRS = {"rank": "auto", "n_left": None, "left": None, "right": None, "regularization": 0.1, "tol": 1e-13}
 DEFAULTS = {
     "MatrixCompletion": ITERATIVE
-    | {"rank": 10, "bias": True, "regularization": "auto", "loss": "square", "tol": 1e-6, "dtype": "float64"}
+    | {
+        "rank": "auto",
+        "bias": True,
+        "regularization": "auto",
+        "loss": "square",
+        "tol": "auto",
+        "dtype": "float64",
+    }
     | {"shape": None},
     "LowRankImputer": COMMON
     | {"rank": "auto", "missing_values": "nan", "keep_empty_features": False, "add_indicator": False}

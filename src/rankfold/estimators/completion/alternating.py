@@ -19,7 +19,7 @@ from rankfold.solvers.base import StepReport
 
 # A fall of the value by less than so many rounding errors is none.
 _ROUNDING = 4.0
-_LONGEST = 1024.0  # sweeps in one step
+_LONGEST = 4.0  # sweeps in one step; with more, exact data are followed along valleys without a floor
 
 
 class Lines(FullRank):

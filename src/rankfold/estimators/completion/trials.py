@@ -137,7 +137,8 @@ def _split(completion: Completion, bias: bool, seed: int) -> list[Fold]:
     found = []
     for fold in range(folds):
         train, test = hold_out(completion, max(_HELD_OUT, 2 / size), seed, fold)
-        found.append(Fold(Joint.of(train, 0.0, INITIAL if bias else None), test))
+        if len(test[0]):  # few entries are used up before so many folds
+            found.append(Fold(Joint.of(train, 0.0, INITIAL if bias else None), test))
     return found
 
 
