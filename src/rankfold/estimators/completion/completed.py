@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankfold.costs.losses import Loss
 from rankfold.costs.offsets import Offsets
-from rankfold.data.labels import LabelIndex, Positions
+from rankfold.data.labels import LabelIndex
+from rankfold.data.numbering import Positions
 from rankfold.data.triples import Triples
 from rankfold.estimators.completion.axes import Axis
 from rankfold.estimators.completion.entries import (
