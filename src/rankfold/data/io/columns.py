@@ -140,8 +140,7 @@ class LabelColumn:
     `file` is what errors call the file that they come from.
     """
 
-    def __init__(self, text: bool, file: str = "the labels") -> None:
-        self.file = file
+    def __init__(self, text: bool) -> None:
         self.text = text  # from a text file: trim blanks, and take integers where all labels are integers
         self.integers: GrowingIntegers | None = (
             GrowingIntegers()

@@ -95,8 +95,8 @@ def read_triples(
             return read_npz(stream, name)
         d1, d2 = shape or (None, None)
         text = kind != "parquet"
-        rows = IndexColumn(d1) if indices else LabelColumn(text, name)
-        cols = IndexColumn(d2) if indices else LabelColumn(text, name)
+        rows = IndexColumn(d1) if indices else LabelColumn(text)
+        cols = IndexColumn(d2) if indices else LabelColumn(text)
         gather = rows, cols, ValueColumn()
         if kind == "parquet":
             read_parquet(stream, name, columns, gather)
