@@ -31,7 +31,7 @@ def test_a_sample_is_the_polynomial_of_its_rows(data, monkeypatch):
     L, R, dL, dR = (rng.standard_normal((d, 3)) for d in data.shape * 2)
     cost = cost_of(data)
     found = cost.sampled_polynomial((L, dL), (R, dR))
-    bounds = cost.observed.by_row.bounds[0].astype(int)
+    bounds = cost.observed.by_row.bounds.astype(int)
     sample = [i for a, b in pairwise(bounds) for i in range(a, b, 4)]
     truth = cost_of(data, np.isin(data.rows, sample)).polynomial((L, dL), (R, dR))
     np.testing.assert_allclose(found, truth, rtol=1e-12)

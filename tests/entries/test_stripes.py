@@ -67,7 +67,7 @@ def test_plain_has_none(striped):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_same_bits_for_any_number_of_threads(striped, threads, looks, monkeypatch):
     """Also if threads leave, rather than wait for each other at the end of a stripe."""
-    monkeypatch.setattr(pool, "SERIAL_WORK", 0)
+    monkeypatch.setattr(pool, "WORTH_A_HELPER", 1)
     monkeypatch.setattr(pool, "MIN_PATIENCE", looks)
     monkeypatch.setattr(pool, "PATIENCE_PER_WORK", 0.0)
     L, R = (np.random.default_rng(1).standard_normal((d, 3)) for d in DATA.shape)

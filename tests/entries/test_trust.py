@@ -95,7 +95,7 @@ FAULTS = {
     "fewer pointers": lambda side: {"indptr": side.indptr[[0, *range(2, side.indptr.size)]]},
     "a first pointer of 1": lambda side: {"indptr": np.maximum(side.indptr, 1).astype(np.uint64)},
     "rows that are not there": lambda side: {"bounds": side.bounds + np.uint64(1)},
-    "bounds back and forth": lambda side: {"bounds": np.array([[0, 8, 2, side.lines]], np.uint64)},
+    "bounds back and forth": lambda side: {"bounds": np.array([0, 8, 2, side.lines], np.uint64)},
 }
 
 

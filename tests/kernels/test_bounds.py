@@ -12,7 +12,7 @@ from rankfold.kernels import compiling, registers, sorting, sweeps
 from rankfold.kernels.compiling import compiled
 from rankfold.kernels.pool import run
 
-bounds = np.array([[0, 2]], np.uint64)
+bounds = np.array([0, 2], np.uint64)
 indptr, indices = np.array([0, 1, 2], np.uint64), np.array([0, 7], np.uint32)
 A = np.ones((2, 3))
 

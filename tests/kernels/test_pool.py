@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from rankfold.kernels import pool
+from rankfold.kernels.chunks import LEFT, PATIENCE
 
 SCRIPT = """
 import threading
@@ -58,38 +60,62 @@ def test_threads_are_otherwise_as_many_as_processors(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("chunks", "work", "calls"), [(10, 1e6, 4), (3, 1e6, 3), (1, 1e6, 1), (10, 60_000, 1), (10, 60_001, 4)]
+    ("chunks", "work", "helpers"),
+    [(10, 1e6, 3), (3, 1e6, 2), (1, 1e6, 0), (10, 59_999, 0), (10, 60_000, 1), (10, 120_000, 2)],
 )
-def test_as_many_threads_work_as_there_are_chunks_if_there_is_enough_to_do(monkeypatch, chunks, work, calls):
+def test_as_many_threads_work_as_have_enough_to_do(monkeypatch, chunks, work, helpers):
     monkeypatch.setenv("RANKFOLD_NUM_THREADS", "4")
-    submitted = []
-    monkeypatch.setattr(pool, "_pool", lambda helpers: Recorder(submitted))
+    asked = []
+    monkeypatch.setattr(pool._pool, "ask", lambda job, helpers: asked.append(helpers))
     done = []
     pool.run(lambda progress, name: done.append(name), chunks, work, ("first",), ("second",))
     assert done == ["first", "second"]
-    assert len(submitted) == calls - 1
+    assert asked == ([helpers] if helpers else [])
 
 
-class Recorder:
-    """Takes work and never starts it."""
+def test_helpers_work_at_the_same_time_and_no_longer_than_the_call(monkeypatch):
+    monkeypatch.setenv("RANKFOLD_NUM_THREADS", "3")
+    together, names = threading.Barrier(3, timeout=60), []
 
-    def __init__(self, submitted):
-        self.submitted = submitted
+    def kernel(progress):
+        together.wait()  # three are in here at once, or this raises
+        names.append(threading.current_thread().name)
 
-    def submit(self, *work):
-        self.submitted.append(work)
-        return self
+    pool.run(kernel, 3, 1e9, ())
+    assert len(set(names)) == 3
+    assert sum(name.startswith("rankfold_") for name in names) == 2
 
-    def cancel(self):
-        return True
+
+def test_a_helper_that_comes_too_late_does_nothing_and_holds_nothing():
+    calls = []
+    job = pool._Job(calls.append, [("work",)])
+    job.work()
+    job.end()
+    job.join()
+    assert calls == ["work"]
+    assert job.passes == []
+
+
+def test_an_error_in_a_helper_reaches_the_caller(monkeypatch):
+    monkeypatch.setenv("RANKFOLD_NUM_THREADS", "2")
+    failed = threading.Event()
+
+    def kernel(progress):
+        if threading.current_thread().name.startswith("rankfold_"):
+            failed.set()
+            raise ZeroDivisionError
+        assert failed.wait(60)
+
+    with pytest.raises(ZeroDivisionError):
+        pool.run(kernel, 2, 1e9, ())
 
 
 def test_what_a_thread_left_undone_is_done_in_the_end():
     calls = []
 
     def kernel(progress):
-        calls.append(int(progress[3]))
-        progress[-1] = len(calls) == 1
+        calls.append(int(progress[PATIENCE]))
+        progress[LEFT] = len(calls) == 1
 
     pool.run(kernel, 1, 1e9, ())
     assert calls == [1_333_333, 1_333_333]  # a tenth of the time, in looks
@@ -109,7 +135,10 @@ def test_callers_share_the_threads_of_the_setting(monkeypatch):
     assert done.stdout.split() == ["2", "0"], done.stderr
 
 
-def test_a_higher_setting_gets_more_threads(monkeypatch):
-    monkeypatch.setattr(pool, "_executor", None)
-    monkeypatch.setattr(pool, "_size", 0)
-    assert [pool._pool(helpers)._max_workers for helpers in (1, 3, 2)] == [1, 3, 3]
+def test_a_higher_setting_gets_more_threads():
+    own, job = pool._Pool(), pool._Job(lambda: None, [])
+    sizes = []
+    for helpers in (1, 3, 2):
+        own.ask(job, helpers)
+        sizes.append(own._size)
+    assert sizes == [1, 3, 3]

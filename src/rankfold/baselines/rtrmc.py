@@ -100,8 +100,8 @@ class Reduced:
         kernel = least_squares.normal_equations(r, weighted)
         run_lines(kernel, columns, r * r, U, self.shift, Q, Y)
         cholesky = Q.reshape(d2, r, r)
-        run(least_squares.factorise, columns.chunks[1], d2 * r**3, (columns.bounds[0], cholesky, self.shift))
-        run(least_squares.substitute, columns.chunks[1], d2 * r**2, (columns.bounds[0], cholesky, Y))
+        run(least_squares.factorise, columns.chunks[1], d2 * r**3, (columns.bounds, cholesky, self.shift))
+        run(least_squares.substitute, columns.chunks[1], d2 * r**2, (columns.bounds, cholesky, Y))
         rows = observed.by_row
         sums, G = np.empty((rows.chunks[1], 2)), np.empty_like(U)
         run_lines(least_squares.gradient(r, weighted), rows, 2 * r, U, Y, self.shift, sums, G)
@@ -120,7 +120,7 @@ class Reduced:
         columns = observed.by_column
         dY = np.empty_like(Y)
         run_lines(kernel, columns, 4 * r, Y, U, np.zeros_like(Y), H, self.shift, dY)
-        run(least_squares.substitute, columns.chunks[1], dY.size * r, (columns.bounds[0], at.cholesky, dY))
+        run(least_squares.substitute, columns.chunks[1], dY.size * r, (columns.bounds, at.cholesky, dY))
         dG = np.empty_like(U)
         run_lines(kernel, observed.by_row, 4 * r, U, Y, H, -dY, self.shift, dG)
         # (I − UUᵀ) D(gradient) of the extension whose gradient lacks λ² U YᵀY, minus H Uᵀ(gradient).

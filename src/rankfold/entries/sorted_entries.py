@@ -19,8 +19,9 @@ MAX_CHUNKS, CHUNK_ENTRIES = 128, 2048
 # A stripe is at least so many lines of the other side, and leaves each line of its own so many entries.
 # Narrow stripes let a core gather from its own cache, where lines have entries enough (32000², 400 per line,
 # rank 50: half the time), wide ones from the shared one (10⁸ entries of 2·10⁶ rows, rank 10: half as well).
-# Of narrow ones, 1000 lines measure as 2000 in an evaluation, and a fifth faster in a derivative at rank 20.
-STRIPES = (1 << 10, 12), (1 << 17, 8)
+# With fewer entries per line a stripe costs more than it saves (P2, 80 per line: 3 stripes take as long as
+# none, and 6 a fifth longer); narrower ones save nothing in an evaluation, wider ones lose in a derivative.
+STRIPES = (1 << 11, 20), (1 << 17, 8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +32,7 @@ class SortedEntries:
     value, or value and weight. `bounds` cuts the rows into chunks of about as many entries each.
 
     Where columns are many they are cut into stripes, and entries are sorted by stripe first: then `indptr`
-    and `bounds` have all rows once per stripe. Kernels take stripe after stripe.
+    has all rows once per stripe. Kernels take stripe after stripe.
 
     Kernels look at no index: that all of them are below `length`, the number of columns, and that all places
     are in the arrays is checked here, once, and the arrays can never be written to again.
@@ -63,12 +64,22 @@ class SortedEntries:
         )
         if types != (np.uint64, np.uint64, "u", "f"):
             return f"indptr, bounds, indices and data have the types {', '.join(map(str, types))}"
-        if self.bounds.ndim != 2 or self.data.ndim != 2 or self.data.shape[1] not in (1, 2):
+        if (
+            self.bounds.ndim != 1
+            or self.bounds.size < 2
+            or self.data.ndim != 2
+            or self.data.shape[1] not in (1, 2)
+        ):
             return f"bounds and data have the shapes {self.bounds.shape} and {self.data.shape}"
         if not (_ascend(self.bounds, 0, self.lines) and _ascend(self.indptr, 0, len(self.data))):
             return "bounds or indptr do not ascend from 0 to the last"
-        if self.indptr.shape != (self.stripes * self.lines + 1,):
-            return f"indptr has the shape {self.indptr.shape} for {self.stripes} times {self.lines} rows"
+        if (
+            self.lines < 1
+            or self.indptr.ndim != 1
+            or self.indptr.size < 2
+            or (self.indptr.size - 1) % self.lines
+        ):
+            return f"indptr has the shape {self.indptr.shape} for {self.lines} rows"
         if self.indices.shape != self.data.shape[:1]:
             return f"there are {self.indices.shape} indices for {len(self.data)} data"
         if self.indices.size and self.indices.max() >= self.length:
@@ -78,22 +89,22 @@ class SortedEntries:
     @property
     def lines(self) -> int:
         """Number of rows."""
-        return int(self.bounds[0, -1])
+        return int(self.bounds[-1])
 
     @property
     def stripes(self) -> int:
         """Number of stripes of the columns."""
-        return len(self.bounds)
+        return (self.indptr.size - 1) // self.lines
 
     @property
     def chunks(self) -> tuple[int, int]:
         """Numbers of stripes and of chunks in each."""
-        return self.stripes, self.bounds.shape[1] - 1
+        return self.stripes, self.bounds.size - 1
 
     def stripe(self, s: int) -> tuple[Any, ...]:
         """(bounds, indptr, indices, data) of stripe s, data flat."""
         indptr = self.indptr[s * self.lines : (s + 1) * self.lines + 1]
-        return self.bounds[s], indptr, self.indices, self.data.reshape(-1)
+        return self.bounds, indptr, self.indices, self.data.reshape(-1)
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -151,8 +162,7 @@ def sorted_entries(
     indptr, indices, packed = kernels.sorting.sort(keys, others, packed, stripes * lines, index)
     real = packed.view(packed.real.dtype).reshape(packed.size, -1)
     chunks = min(MAX_CHUNKS, 1 + packed.size // stripes // CHUNK_ENTRIES)
-    bounds = [_even_cuts(indptr[s * lines : (s + 1) * lines + 1], chunks) for s in range(stripes)]
-    return SortedEntries(indptr, indices, real, np.array(bounds, dtype=np.uint64), length)
+    return SortedEntries(indptr, indices, real, _even_cuts(indptr, lines, chunks), length)
 
 
 def _ascend(numbers: NDArray[np.uint64], first: int, last: int) -> bool:
@@ -161,10 +171,14 @@ def _ascend(numbers: NDArray[np.uint64], first: int, last: int) -> bool:
     return all(bool(np.all(part)) for part in inside)
 
 
-def _even_cuts(indptr: NDArray[np.uint64], chunks: int) -> list[int]:
-    """Cut lines into `chunks` of about as many entries each."""
-    cuts = np.searchsorted(indptr, np.linspace(int(indptr[0]), int(indptr[-1]), chunks + 1)[1:-1])
-    return [0, *cuts.tolist(), indptr.size - 1]
+def _even_cuts(indptr: NDArray[np.uint64], lines: int, chunks: int) -> NDArray[np.uint64]:
+    """Cut lines into `chunks` of about as many entries each, of all stripes together."""
+    starts = (
+        indptr[:-1].reshape(-1, lines).sum(axis=0)
+    )  # entries before each line, and a number that is the same for all
+    ends = np.append(starts, indptr[lines::lines].sum())
+    cuts = np.searchsorted(ends, np.linspace(int(ends[0]), int(ends[-1]), chunks + 1)[1:-1])
+    return np.array([0, *cuts, lines], dtype=np.uint64)
 
 
 def sweep(kernel: Callable[..., None], work: float, *passes: tuple[SortedEntries, tuple[Any, ...]]) -> None:

@@ -1,7 +1,8 @@
 """How threads share out chunks of work: by numbers that they all may change, each in one step.
 
-Those numbers are the `progress` of a pass: chunks taken, chunks done, how often waiting threads have looked
-at that, how often is too often, and whether a thread has left because of it (see `rankfold.kernels.pool`).
+Those numbers are the `progress` of a pass: chunks taken, whether a thread has left because it waited too
+long, how long is too long, and of each chunk of lines how many stripes of it are done (see
+`rankfold.kernels.pool`). Numbers that several threads write lie a cache line apart.
 """
 
 from __future__ import annotations
@@ -9,61 +10,59 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, register_jitable
 from numpy.typing import NDArray
 
-I64 = ir.IntType(64)
-TAKEN, DONE, LOOKS, PATIENCE, LEFT = range(5)  # places in `progress`
+APART = 8  # numbers from one place in `progress` to the next: a cache line
+TAKEN, LEFT, PATIENCE, DONE = (
+    place * APART for place in range(4)
+)  # places in `progress`; DONE is the first of many
 
 
-def new_progress(patience: int) -> NDArray[np.int64]:
-    """Progress of a pass that has not begun, whose threads may look so often while they wait."""
-    progress = np.zeros(5, np.int64)
+def new_progress(patience: int, chunks: int) -> NDArray[np.int64]:
+    """Progress of a pass that has not begun, whose threads may each look so often while they wait."""
+    progress = np.zeros(DONE + APART * chunks, np.int64)
     progress[PATIENCE] = patience
     return progress
 
 
-def _place(context: Any, builder: Any, signature: Any, args: Any, k: int) -> Any:
+def _place(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """Address of progress[k]."""
     array = cgutils.create_struct_proxy(signature.args[0])(context, builder, args[0])
-    return builder.gep(array.data, [I64(k)])
-
-
-@intrinsic(prefer_literal=True)
-def _add(typing: Any, progress: Any, k: Any, amount: Any) -> Any:
-    """Add to progress[k], and return what it was."""
-    at = k.literal_value
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.atomic_rmw("add", _place(context, builder, signature, args, at), args[2], "seq_cst")
-
-    return types.int64(progress, k, types.int64), codegen
-
-
-@intrinsic(prefer_literal=True)
-def _look(typing: Any, progress: Any, k: Any) -> Any:
-    """Return progress[k] as it is now."""
-    at = k.literal_value
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load_atomic(_place(context, builder, signature, args, at), "seq_cst", 8)
-
-    return types.int64(progress, k), codegen
+    return builder.gep(array.data, [args[1]])
 
 
 @intrinsic
-def _take(typing: Any, progress: Any, k: Any) -> Any:
-    """Take chunk k, if so many are taken still; return whether."""
+def _add(typing: Any, progress: Any, k: Any, amount: Any) -> Any:
+    """Add to progress[k], and return what it was."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        place = _place(context, builder, signature, args, TAKEN)
-        outcome = builder.cmpxchg(place, args[1], builder.add(args[1], I64(1)), "seq_cst")
+        return builder.atomic_rmw("add", _place(context, builder, signature, args), args[2], "seq_cst")
+
+    return types.int64(progress, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _look(typing: Any, progress: Any, k: Any) -> Any:
+    """Return progress[k] as it is now."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load_atomic(_place(context, builder, signature, args), "seq_cst", 8)
+
+    return types.int64(progress, types.int64), codegen
+
+
+@intrinsic
+def _set(typing: Any, progress: Any, k: Any, old: Any, new: Any) -> Any:
+    """Make progress[k] the new number, if it is the old one still; return whether."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        outcome = builder.cmpxchg(_place(context, builder, signature, args), args[2], args[3], "seq_cst")
         return builder.extract_value(outcome, 1)
 
-    return types.boolean(progress, types.int64), codegen
+    return types.boolean(progress, types.int64, types.int64, types.int64), codegen
 
 
 @register_jitable
@@ -82,33 +81,32 @@ def chunks(progress: Any, count: int) -> Any:
 
 
 @register_jitable
-def chunks_in_order(progress: Any, bounds: Any) -> Any:
-    """Take chunks as (stripe, chunk, first), each once all stripes before its own are done.
+def chunks_in_order(progress: Any, bounds: Any, indptr: Any) -> Any:
+    """Take chunks as (stripe, chunk, first), stripe after stripe.
 
     The lines of the stripe begin at `first` in `indptr`.
 
-    Stripes add to the same lines, so each waits for those before it: in the kernel, for the others are at
-    their last chunks by then, and waking a thread would take longer than these. Long waits mean that there
-    are more threads than processors, and that the thread waited for has none: then this one makes room for
-    it, and leaves.
+    Stripes add to the same lines, so a chunk waits for the same lines in the stripe before, and for nothing
+    else: they were taken long ago, unless chunks are as few as threads. Long waits mean that there are more
+    threads than processors, and that the thread waited for has none: then this one makes room for it, and
+    leaves.
     """
-    stripes, count = bounds.shape[0], bounds.shape[1] - 1
-    lines = bounds[0, count]
+    count = bounds.size - 1
+    lines = bounds[count]
+    stripes = (indptr.size - 1) // max(np.int64(lines), 1)
     looks = 0
     while True:
         k = _look(progress, TAKEN)
         stripe = k // count
         if stripe >= stripes:
             break
-        if _look(progress, DONE) >= stripe * count:
-            if _take(progress, k):
-                if looks:
-                    _add(progress, LOOKS, looks)
-                    looks = 0
-                yield np.uint64(stripe), np.uint64(k - stripe * count), np.uint64(stripe) * lines
-                _add(progress, DONE, 1)
+        c = k - stripe * count
+        if _look(progress, DONE + APART * c) == stripe:
+            if _set(progress, TAKEN, k, k + 1):
+                yield np.uint64(stripe), np.uint64(c), np.uint64(stripe) * lines
+                _add(progress, DONE + APART * c, 1)
         else:
             looks += 1
-            if looks + _look(progress, LOOKS) > progress[PATIENCE]:
+            if looks > progress[PATIENCE]:
                 progress[LEFT] = 1
                 break

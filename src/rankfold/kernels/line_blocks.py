@@ -36,8 +36,8 @@ def blocks(rank: int, loss: Any, weighted: bool) -> Any:
     def kernel(progress, bounds, indptr, indices, data, A, B, parameter, scale, Q):  # type: ignore[no-untyped-def]
         last, r = np.uint64(indices.size - 1), np.uint64(rank)
         second = np.empty(4)
-        for stripe, c, first in chunks_in_order(progress, bounds):
-            for i in range(bounds[stripe, c], bounds[stripe, c + ONE]):
+        for _, c, first in chunks_in_order(progress, bounds, indptr):
+            for i in range(bounds[c], bounds[c + ONE]):
                 end = indptr[first + i + ONE]
                 for p in range(indptr[first + i], end, _FOUR):
                     for k in range(_FOUR):

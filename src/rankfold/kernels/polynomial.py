@@ -35,9 +35,9 @@ def coefficients(rank: int, terms1: int, terms2: int, weighted: bool) -> Any:
 
     def kernel(progress, bounds, indptr, indices, data, Ls, Rs, stride, sums):  # type: ignore[no-untyped-def]
         last = np.uint64(indices.size - 1)
-        for stripe, c, first in chunks_in_order(progress, bounds):
+        for stripe, c, first in chunks_in_order(progress, bounds, indptr):
             c0 = c1 = c2 = c3 = c4 = c5 = c6 = c7 = c8 = entries = 0.0
-            for i in range(bounds[stripe, c], bounds[stripe, c + ONE], stride):
+            for i in range(bounds[c], bounds[c + ONE], stride):
                 entries += indptr[first + i + ONE] - indptr[first + i]
                 a0 = load(Ls[0], step1 * i, rank)
                 a1 = load(Ls[1], step1 * i + shift1, rank) if terms1 > 1 else zero(a0)

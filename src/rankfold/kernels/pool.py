@@ -11,25 +11,23 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from numba.core.compiler_lock import global_compiler_lock
 
 from rankfold.kernels.chunks import LEFT, new_progress
 
-# Waking a helper costs about 40 µs: the time of this many multiply-adds over gathered rows.
-SERIAL_WORK = 60_000
+# Multiply-adds over gathered rows that take as long as to wake a helper, about 20 µs.
+WORTH_A_HELPER = 60_000
 
 # How long threads may wait for each other (`chunks_in_order`), in looks of about 15 ns: a tenth of the time
 # that the work takes, at 0.2 ns a multiply-add, and a millisecond at least.
 PATIENCE_PER_WORK, MIN_PATIENCE = 0.1 * 0.2 / 15, 60_000
 
-_lock = threading.Lock()
-_executor: ThreadPoolExecutor | None = None
-_size = 0  # threads that the executor may have
+Passes = list[tuple[Any, ...]]
 
 
 def threads() -> int:
@@ -47,21 +45,87 @@ def threads() -> int:
     return os.cpu_count() or 1
 
 
-def _pool(helpers: int) -> ThreadPoolExecutor:
-    """Return the executor of this process, with a thread for each helper: callers share them."""
-    global _executor, _size
-    with _lock:
-        if _executor is None or _size < helpers:
-            if _executor is not None:
-                _executor.shutdown(wait=False)
-            _executor, _size = ThreadPoolExecutor(helpers, thread_name_prefix="rankfold"), helpers
-        return _executor
+class _Job:
+    """One call of `run`, which helpers may join until the caller has found no more work."""
+
+    def __init__(self, kernel: Callable[..., None], passes: Passes) -> None:
+        self.kernel = kernel
+        self.passes = passes
+        self.error: BaseException | None = None
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._over = False
+        self._empty = threading.Lock()
+        self._empty.acquire()
+
+    def work(self) -> None:
+        for arguments in self.passes:
+            self.kernel(*arguments)
+
+    def join(self) -> None:
+        """Work with the others, in a helper; do nothing if they are done."""
+        if not self._enter():
+            return
+        try:
+            self.work()
+        except BaseException as error:  # the caller raises it
+            self.error = error
+        self._leave()
+
+    def _enter(self) -> bool:
+        with self._lock:
+            self._inside += not self._over
+            return not self._over
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._over and not self._inside:
+                self._empty.release()
+
+    def end(self) -> None:
+        """Let nobody else join, and wait for those who have."""
+        with self._lock:
+            self._over = True
+            wait = self._inside > 0
+        if wait:
+            self._empty.acquire()
+        self.passes = []  # who comes too late must not keep the arrays
+
+
+class _Pool:
+    """Threads that wait for jobs; all callers share them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._size = 0
+
+    def ask(self, job: _Job, helpers: int) -> None:
+        """Ask for so many helpers; they come when they are free."""
+        with self._lock:
+            while self._size < helpers:
+                name = f"rankfold_{self._size}"
+                threading.Thread(target=_help, args=(self._jobs,), name=name, daemon=True).start()
+                self._size += 1
+        for _ in range(helpers):
+            self._jobs.put(job)
+
+
+def _help(jobs: queue.SimpleQueue[_Job]) -> None:
+    while True:
+        job = jobs.get()
+        job.join()
+        del job  # not to be kept while waiting for the next
+
+
+_pool = _Pool()
 
 
 def _forget() -> None:
     """In a forked child the threads are gone and the locks may be held: start afresh."""
-    global _lock, _executor, _size
-    _lock, _executor, _size = threading.Lock(), None, 0
+    global _pool
+    _pool = _Pool()
 
 
 if hasattr(os, "register_at_fork"):
@@ -80,23 +144,21 @@ def run(kernel: Callable[..., None], chunks: int, work: float, *passes: tuple[An
     `chunks` is what each stripe of a pass has at most, `work` what all have together in multiply-adds.
     """
     patience = max(MIN_PATIENCE, int(work * PATIENCE_PER_WORK))
-    counted = [(new_progress(patience), *arguments) for arguments in passes]
-    helpers = min(threads(), chunks) - 1 if work > SERIAL_WORK else 0
-    futures: list[Future[None]] = []
+    counted = [(new_progress(patience, chunks), *arguments) for arguments in passes]
+    job = _Job(kernel, counted)
+    helpers = min(threads(), chunks, 1 + int(work / WORTH_A_HELPER)) - 1
     try:
-        # Work alone while the interpreter exits, when there are no new threads, and when another thread has
-        # just asked for a larger pool.
-        with contextlib.suppress(RuntimeError):
-            futures.extend(_pool(helpers).submit(_work, kernel, counted) for _ in range(helpers))
-        _work(kernel, counted)
+        if helpers:
+            _ask(job, helpers)
+        job.work()
     finally:
-        for future in futures:
-            if not future.cancel():
-                future.result()
+        job.end()
+    if job.error is not None:
+        raise job.error
     if any(progress[LEFT] for progress, *_ in counted):
-        _work(kernel, counted)  # what is left undone by those who made room for others
+        _Job(kernel, counted).work()  # what is left undone by those who made room for others
 
 
-def _work(kernel: Callable[..., None], passes: list[tuple[Any, ...]]) -> None:
-    for arguments in passes:
-        kernel(*arguments)
+def _ask(job: _Job, helpers: int) -> None:
+    with contextlib.suppress(RuntimeError):  # while the interpreter exits there are no new threads
+        _pool.ask(job, helpers)

@@ -5,7 +5,7 @@ accumulate. The pass over columns is the same code with the roles exchanged; it 
 cheaper than storing and permuting them. `rank`, `loss` and `weighted` are constants of each compiled kernel.
 A user's loss is a different object in each process: its kernels are not cached, for none would find them.
 
-Every kernel takes chunks: chunk c of a stripe is its rows `bounds[stripe, c]` to `bounds[stripe, c + 1]`. A
+Every kernel takes chunks: chunk c of a stripe is its rows `bounds[c]` to `bounds[c + 1]`. A
 side is `bounds`, `indptr`, `indices`, `data`, with value or value and weight of each entry in `data`; all
 integers unsigned, for numba would otherwise test every index for being negative.
 
@@ -63,9 +63,9 @@ def evaluation(rank: int, loss: Any, weighted: bool, partials: bool = True) -> A
 
     def kernel(progress, bounds, indptr, indices, data, A, B, parameter, scale, sums, f_A):  # type: ignore[no-untyped-def]
         last = np.uint64(indices.size - 1)
-        for stripe, c, first in chunks_in_order(progress, bounds):
+        for stripe, c, first in chunks_in_order(progress, bounds, indptr):
             sum_ = 0.0
-            for i in range(bounds[stripe, c], bounds[stripe, c + ONE]):
+            for i in range(bounds[c], bounds[c + ONE]):
                 a = load(A, i, rank)
                 gradient = load(f_A, i, rank) if partials and stripe else zero(a)
                 for p in range(indptr[first + i], indptr[first + i + ONE]):
@@ -93,8 +93,8 @@ def slopes(rank: int, loss: Any, weighted: bool) -> Any:
 
     def kernel(progress, bounds, indptr, indices, data, A, B, parameter, scale, out):  # type: ignore[no-untyped-def]
         last = np.uint64(indices.size - 1)
-        for stripe, c, first in chunks_in_order(progress, bounds):
-            for i in range(bounds[stripe, c], bounds[stripe, c + ONE]):
+        for _, c, first in chunks_in_order(progress, bounds, indptr):
+            for i in range(bounds[c], bounds[c + ONE]):
                 a = load(A, i, rank)
                 for p in range(indptr[first + i], indptr[first + i + ONE]):
                     prefetch(B, np.uint64(indices[min(p + ahead, last)]), rank)
@@ -114,8 +114,8 @@ def derivative(rank: int, loss: Any, weighted: bool) -> Any:
 
     def kernel(progress, bounds, indptr, indices, data, As, Bs, parameter, scale, df_A):  # type: ignore[no-untyped-def]
         last = np.uint64(indices.size - 1)
-        for stripe, c, first in chunks_in_order(progress, bounds):
-            for i in range(bounds[stripe, c], bounds[stripe, c + ONE]):
+        for stripe, c, first in chunks_in_order(progress, bounds, indptr):
+            for i in range(bounds[c], bounds[c + ONE]):
                 a = load(As[0], step * i, rank)
                 da = load(As[1], step * i + shift, rank)
                 change = load(df_A, i, rank) if stripe else zero(a)
@@ -147,8 +147,8 @@ def product(width: int, valued: bool = True) -> Any:
 
     def kernel(progress, bounds, indptr, indices, data, X, Y):  # type: ignore[no-untyped-def]
         last = np.uint64(indices.size - 1)
-        for stripe, c, first in chunks_in_order(progress, bounds):
-            for i in range(bounds[stripe, c], bounds[stripe, c + ONE]):
+        for stripe, c, first in chunks_in_order(progress, bounds, indptr):
+            for i in range(bounds[c], bounds[c + ONE]):
                 y = load(Y, i, width)
                 y = y if stripe else zero(y)
                 for p in range(indptr[first + i], indptr[first + i + ONE]):

@@ -76,7 +76,7 @@ def _remembered(earlier: Earlier, B: Floats, ridges: Floats) -> tuple[Floats, Fl
     """What the earlier entries ask of the lines: the Q and q of their normal equations."""
     (offsets, factors), (indptr, indices) = earlier.lines, earlier.entries
     x = np.column_stack([factors, offsets])[:, : B.shape[1]]
-    bounds = np.array([[0, len(x)]], dtype=np.uint64)
+    bounds = np.array([0, len(x)], dtype=np.uint64)
     side = SortedEntries(indptr.view(np.uint64), indices, np.ones((indices.size, 1)), bounds, len(B))
     Q, _ = normal_equations(side, B, 0, len(x))
     return Q, np.einsum("ikm,im->ik", Q, x) + ridges * x

@@ -38,7 +38,7 @@ def solve_with_pivots(
     rank, unknowns = B.shape[1], x.shape[1]
     kernel = kernels.least_squares.ridge_lines(rank, unknowns, side.data.shape[1] == 2)
     work = len(side.data) * rank * unknowns + side.lines * unknowns**3
-    bounds, data = side.bounds[0], side.data.reshape(-1)
+    bounds, data = side.bounds, side.data.reshape(-1)
     ridges = np.ascontiguousarray(ridges, B.dtype)
     kernels.pool.run(
         kernel, len(bounds) - 1, work, (bounds, side.indptr, side.indices, data, B, ridges, x, pivots)
