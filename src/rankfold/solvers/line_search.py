@@ -26,7 +26,8 @@ class Step(NamedTuple):
 
 def moved(here: Here, direction: Tangent, t: float) -> Here:
     """Return the problem as seen from R(t ξ)."""
-    return here.problem.at(here.problem.geometry.retract(here.x, scale(t, direction)))
+    there = here.problem.geometry.retract(here.tall, scale(t, here.lazily(direction)))
+    return here.problem.at(here.made(there))
 
 
 def exact(here: Here, direction: Tangent) -> Step | None:
