@@ -7,7 +7,7 @@ Those of others get arrays, as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain, product, starmap
+from itertools import product
 
 from rankfold.geometry.base import Geometry, Point, Tangent
 from rankfold.linalg import Array, asarray_like
@@ -32,11 +32,14 @@ def made(z: Point | Tangent, example: Array) -> Point | Tangent:
 
 
 def introduce(*pairs: tuple[Iterable[Array], Iterable[Array]]) -> None:
-    """Have the Grams of these pairs of vectors known, side by side, after one pass over each side."""
-    learn(*(chain.from_iterable(by_pair) for by_pair in zip(*starmap(_met, pairs), strict=False)))
+    """Have the Grams of these pairs of vectors known, after one pass over each side; nothing for arrays."""
+    met: tuple[list[tuple[Leaf, Leaf]], ...] = [], []
+    for first, second in pairs:
+        both = zip(met, _tall(first), _tall(second), strict=False)  # the left side, and the right
+        for side, A, B in both:
+            side.extend(product(A.terms, B.terms))
+    learn(*met)
 
 
-def _met(first: Iterable[Array], second: Iterable[Array]) -> list[list[tuple[Leaf, Leaf]]]:
-    """The pairs of leaves of the left side of two vectors, and those of the right; none of arrays."""
-    tall = zip(*([y.terms for y in z if isinstance(y, Tall)] for z in (first, second)), strict=False)
-    return [list(product(*both)) for both in tall]
+def _tall(z: Iterable[Array]) -> list[Tall]:
+    return [y for y in z if isinstance(y, Tall)]

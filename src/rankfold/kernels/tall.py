@@ -23,6 +23,7 @@ MOST_CHUNKS = 64
 _FOUR = np.uint64(4)
 
 
+@functools.lru_cache(maxsize=64)
 def cuts(rows: int, rank: int) -> Any:
     """Bounds of chunks of rows: few enough for the r×r sums of all of them to be small beside the arrays."""
     count = min(MOST_CHUNKS, max(1, rows // (8 * rank)))

@@ -38,20 +38,23 @@ def on_host(A: Array) -> NDArray[Any]:
 
 def grams(*sides: Sequence[Pair]) -> list[list[NDArray[Any]]]:
     """Return AᵀB for the pairs of tall arrays of each side, whose arrays all have the same rows."""
-    arrays = [A for pairs in sides for pair in pairs for A in pair]
-    if all(is_torch_array(A) for A in arrays):
+    first = sides[0][0][0]
+    if type(first) is np.ndarray:
+        if all(_fit_for_kernels([A for pair in pairs for A in pair]) for pairs in sides):
+            return _grams_by_kernels(sides)
+    elif all(is_torch_array(A) for pairs in sides for pair in pairs for A in pair):
         return _fetched(sides)
-    if all(_fit_for_kernels([A for pair in pairs for A in pair]) for pairs in sides):
-        return _grams_by_kernels(sides)
     return [[_own_gram(A, B) for A, B in pairs] for pairs in sides]
 
 
 def sums(*sides: Sequence[Term]) -> list[Array]:
     """Return Σ A_k S_k for the terms (A_k, S_k) of each side."""
-    if is_torch_array(sides[0][0][0]):
+    first = sides[0][0][0]
+    if type(first) is np.ndarray:
+        if all(_fit_for_sum(terms) for terms in sides):
+            return _sums_by_kernels(sides)
+    elif is_torch_array(first):
         return _sums_of_tensors(sides)
-    if all(_fit_for_sum(terms) for terms in sides):
-        return _sums_by_kernels(sides)
     return [_plain_sum(terms) for terms in sides]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import count
-from typing import Any, cast
+from typing import Any
 
 import array_api_compat.numpy as host
 import numpy as np
@@ -157,7 +157,8 @@ def lazy_gram(A: Tall, B: Tall) -> NDArray[Any]:
             elif T != 1.0:
                 M = M * T
             total = M if total is None else total + M
-    return cast("NDArray[Any]", total)
+    result: NDArray[Any] = total
+    return result
 
 
 def real(A: Array) -> Array:
