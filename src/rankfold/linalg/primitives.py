@@ -60,7 +60,7 @@ def sums(*sides: Sequence[Term]) -> list[Array]:
 
 def _fit_for_sum(terms: Sequence[Term]) -> bool:
     square = all(isinstance(S, float) or S.shape == (A.shape[1], A.shape[1]) for A, S in terms)
-    return square and _fit_for_kernels([A for A, _ in terms]) and len(terms) <= kernels.tall.ARRAYS
+    return square and _fit_for_kernels([A for A, _ in terms])
 
 
 def _fit_for_kernels(arrays: Sequence[Array]) -> bool:
@@ -135,6 +135,10 @@ def _filled_up(arrays: list[Array], length: int) -> tuple[Array, ...]:
 
 
 def _sums_by_kernels(sides: Sequence[Sequence[Term]]) -> list[Array]:
+    most = kernels.tall.ARRAYS
+    while max(map(len, sides)) > most:  # the first few of a long sum, and then their sum with the others
+        first = _sums_by_kernels([terms[:most] for terms in sides])
+        sides = [[(A, 1.0), *terms[most:]] for A, terms in zip(first, sides, strict=True)]
     results: list[Array] = []
     by_rank: dict[int, list[tuple[Any, ...]]] = {}
     for terms in sides:

@@ -192,7 +192,7 @@ def minimiser(coefficients: NDArray[np.float64]) -> float:
     roots = np.roots([slope / largest for slope in slopes])
     # Rounding splits a double root into a complex pair: its real part is then as good a candidate.
     candidates = [0.0, *(t for t in roots.real.tolist() if t > 0)]
-    return min(candidates, key=lambda t: change_along(coefficients, t))
+    return float(min(candidates, key=lambda t: change_along(coefficients, t)))
 
 
 def change_along(coefficients: NDArray[np.float64], t: float) -> float:
@@ -202,5 +202,5 @@ def change_along(coefficients: NDArray[np.float64], t: float) -> float:
     """
     change = 0.0
     for c in coefficients[:0:-1].tolist():
-        change = change * t + c
+        change = change * t + float(c)
     return change * t
