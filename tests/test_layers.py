@@ -11,7 +11,8 @@ import rankfold
 SOURCE = Path(rankfold.__file__).parent
 # From the ground up. Rooms of one floor know nothing of each other.
 FLOORS = (
-    ("_version", "atomic", "fingerprint", "interrupts", "remembered", "kernels", "linalg"),
+    ("_version", "atomic", "fingerprint", "interrupts", "remembered", "kernels"),
+    ("linalg",),
     ("geometry", "entries", "data"),
     ("costs",),
     ("problem",),

@@ -11,7 +11,9 @@ from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.data_metric import DataMetric
 from rankfold.geometry.base import Geometry, Point, Tangent
 from rankfold.geometry.full_rank import FullRank
+from rankfold.geometry.lazily import introduce, lazily, made
 from rankfold.linalg import gram, trace
+from rankfold.linalg.tall import Tall, reals
 from rankfold.remembered import remembered
 
 
@@ -82,7 +84,11 @@ class Problem:
 
 
 class Here:
-    """A problem at one point: everything is computed when first asked for, and then remembered."""
+    """A problem at one point: everything is computed when first asked for, and then remembered.
+
+    Formulas work on `tall`, the point whose tall arrays take part in sums that are yet to be made; so do
+    methods that are said to be lazy, and `made` makes arrays of what comes out.
+    """
 
     def __init__(self, problem: Problem, x: Point) -> None:
         self.problem = problem
@@ -91,18 +97,45 @@ class Here:
     @remembered
     def _evaluation(self) -> Evaluation:
         self.problem.counts.gradients += 1
-        return Evaluation.of(self.problem.cost.evaluate(*self.problem.geometry.factors(self.x)))
+        return Evaluation.of(self.problem.cost.evaluate(*self.factors))
 
-    @property
+    @remembered
+    def tall(self) -> Point:
+        """The point, as formulas take it."""
+        return self.lazily(self.x)
+
+    @remembered
     def factors(self) -> tuple[Array, Array]:
         """The factors (L, R)."""
-        return self.problem.geometry.factors(self.x)
+        L, R = reals(self.lazy_factors)
+        return L, R
+
+    @property
+    def lazy_factors(self) -> tuple[Array, Array]:
+        """The factors, as formulas take them."""
+        return self.problem.geometry.factors(self.tall)
 
     @property
     def partials(self) -> tuple[Array, Array]:
         """The partial derivatives (f_L, f_R)."""
         _, f_L, f_R = self._evaluation
         return f_L, f_R
+
+    @remembered
+    def lazy_partials(self) -> tuple[Array, Array]:
+        """The partial derivatives, as formulas take them."""
+        if self.problem.geometry.small_fields is None:
+            return self.partials
+        f_L, f_R = map(Tall.of, self.partials)
+        return f_L, f_R
+
+    def lazily(self, z: Point | Tangent) -> Point | Tangent:
+        """A point or a tangent, as formulas take it."""
+        return lazily(self.problem.geometry, z)
+
+    def made(self, z: Point | Tangent) -> Point | Tangent:
+        """A point or a tangent in arrays, like those of the point."""
+        return made(z, self.x[0])
 
     @remembered
     def data_metric(self) -> DataMetric | None:
@@ -112,7 +145,17 @@ class Here:
 
     def lifted(self, dL: Array, dR: Array) -> Tangent:
         """The horizontal vector along which the factors change by (dL, dR), as far as W is concerned."""
-        return self.problem.geometry.lift(self.x, dL, dR)
+        return self.made(self.lazily_lifted(dL, dR))
+
+    def lazily_lifted(self, dL: Array, dR: Array, before: Here | None = None) -> Tangent:
+        """The same, lazy; its products with the derivatives here, and those `before`, will be asked for."""
+        geometry = self.problem.geometry
+        if geometry.small_fields is None:
+            return geometry.lift(self.x, dL, dR)
+        change = Tall.of(dL), Tall.of(dR)
+        seen = [here.lazy_partials for here in (self, before) if here is not None]
+        introduce((change, self.tall), *((change, partials) for partials in seen))
+        return geometry.lift(self.tall, *change)
 
     @property
     def value(self) -> float:
@@ -122,19 +165,27 @@ class Here:
     @remembered
     def gradient(self) -> Tangent:
         """The Riemannian gradient (equation Riemannian_gradient), a horizontal vector."""
-        _, f_L, f_R = self._evaluation
-        return self.problem.geometry.gradient(self.x, f_L, f_R)
+        return self.made(self.lazy_gradient)
+
+    @remembered
+    def lazy_gradient(self) -> Tangent:
+        """The same, lazy."""
+        return self.problem.geometry.gradient(self.tall, *self.lazy_partials)
 
     @remembered
     def gradient_norm(self) -> float:
         """The gradient's norm in the geometry's metric."""
-        return float(np.sqrt(max(self.slope(self.gradient), 0.0)))
+        return float(np.sqrt(max(self.slope(self.lazy_gradient), 0.0)))
 
     def slope(self, xi: Tangent) -> float:
         """The derivative of the cost along ξ, which is ⟨grad, ξ⟩ in every metric, at fewer products."""
-        _, f_L, f_R = self._evaluation
-        dL, dR = self.problem.geometry.tangent_factors(self.x, xi)
+        f_L, f_R = self.lazy_partials
+        dL, dR = self.problem.geometry.tangent_factors(self.tall, self.lazily(xi))
         return trace(gram(f_L, dL)) + trace(gram(f_R, dR))
+
+    def length(self, xi: Tangent) -> float:
+        """The length of ξ in the geometry's metric."""
+        return self.problem.geometry.norm(self.tall, self.lazily(xi))
 
     def hessian(self, xi: Tangent) -> Tangent:
         """The Riemannian Hessian along the horizontal vector `xi` (equation Riemannian_hessian)."""

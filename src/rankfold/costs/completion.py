@@ -20,7 +20,7 @@ from rankfold.entries.store import EntryStore, LineBlockStore, Operator
 from rankfold.remembered import remembered
 
 # A step-size from this many entries is right to about 1/√entries: for CG as good as the exact one.
-SAMPLED_ENTRIES = 200_000
+SAMPLED_ENTRIES = 80_000
 MAX_SAMPLING = 8  # beyond it, laying out the factors costs more than the pass
 
 

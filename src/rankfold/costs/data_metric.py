@@ -13,6 +13,9 @@ from rankfold import kernels
 from rankfold.costs.base import Array, Cost
 from rankfold.entries.arrays import like, to_numpy
 from rankfold.linalg import gram, svd_of_product
+from rankfold.linalg.primitives import on_host
+from rankfold.linalg.tall import Tall
+from rankfold.remembered import remembered
 
 # The part of the average block that every line gets besides its own: 0.002 to 0.1 take as many iterations.
 SHARE = 0.02
@@ -31,20 +34,21 @@ class _Side:
     inverse: NDArray[Any]
     bounds: NDArray[np.uint64]  # of chunks of lines, for threads to share out
 
-    def solve(self, Y: Array, f: Array) -> Array:
-        """Return K⁻¹ A_i⁻¹ K⁻ᵀ f_i, line by line, with K of the best approximation Y ≈ Y₀ K."""
-        x, Y = to_numpy(f, Y)
-        N = np.linalg.inv(gram(self.basis, Y) / self.roots[:, None]).astype(np.float64, copy=False)
-        out, r = np.empty(x.shape), x.shape[1]
-        arguments = self.bounds, self.inverse, N, np.ascontiguousarray(N.T), x, out
-        kernels.pool.run(kernels.line_blocks.solve(r), _CHUNKS, 3 * x.size * r, arguments)
-        return like(f, out.astype(x.dtype, copy=False))
+    @remembered
+    def tall(self) -> Tall:
+        """The basis, as formulas take it."""
+        return Tall.of(self.basis)
+
+    def arguments(self, Y: Array, x: NDArray[Any], out: NDArray[Any]) -> tuple[Any, ...]:
+        """What makes K⁻¹ A_i⁻¹ K⁻ᵀ x_i, line by line, with K of the best approximation Y ≈ Y₀ K."""
+        K = gram(self.tall, Y)
+        N = np.linalg.inv(K / self.roots[:, None]).astype(np.float64, copy=False)
+        return self.bounds, self.inverse, N, np.ascontiguousarray(N.T), x, out
 
     def turned(self, Y: Array) -> float:
         """Return the mean of sin² of the angles between the columns of Y and those at which it was formed."""
-        (Y,) = to_numpy(Y)
-        K = gram(self.basis, Y)
-        return 1.0 - float(np.trace(np.linalg.solve(gram(Y, Y), K.T @ K))) / len(K)
+        K = gram(self.tall, Y)
+        return 1.0 - float(np.trace(np.linalg.solve(on_host(gram(Y, Y)), K.T @ K))) / len(K)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +86,18 @@ class DataMetric:
 
     def solve(self, L: Array, R: Array, f_L: Array, f_R: Array) -> tuple[Array, Array]:
         """Return (dL, dR), the gradient in this metric at L Rᵀ, from the partial derivatives."""
-        return self.rows.solve(R, f_L), self.cols.solve(L, f_R)
+        xs, r = to_numpy(f_L, f_R), f_L.shape[1]
+        outs = [np.empty(x.shape) for x in xs]
+        rows, cols = self.rows.arguments(R, xs[0], outs[0]), self.cols.arguments(L, xs[1], outs[1])
+        work = 3 * r * sum(x.size for x in xs)
+        kernels.pool.run(kernels.line_blocks.solve(r), _CHUNKS, work, rows, cols)
+        dL, dR = (like(f_L, out.astype(xs[0].dtype, copy=False)) for out in outs)
+        return dL, dR
+
+    @property
+    def bases(self) -> tuple[Tall, Tall]:
+        """What the factors L and R are compared with."""
+        return self.cols.tall, self.rows.tall
 
     def turned(self, L: Array, R: Array) -> float:
         """Say how far L and R have turned from where this was formed: 0 not at all, 1 altogether."""

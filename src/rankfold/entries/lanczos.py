@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 
 from rankfold.entries.store import Array, Operator
 from rankfold.linalg import asarray_like, identity_like
+from rankfold.linalg.primitives import grams, on_host, sums
 
 # Residuals of this part of σ_1 make singular values right to about its square. The zero-filled data are much
 # further than this from the matrix sought: conjugate gradients take as many iterations from here as from the
@@ -35,24 +36,24 @@ def dominant_svd(
     if min(S.shape) <= 4 * width:
         return _thin_svd(S, rank, V_k)
     steps = min(MAX_STEPS, min(S.shape) // width)
-    xp, place = array_namespace(V_k), device(V_k)
-    # Columns lie in one piece: they are written and read by blocks.
-    U, V = (xp.empty((steps * width, d), dtype=V_k.dtype, device=place).T for d in S.shape)
+    U: list[Array] = []
+    V: list[Array] = []
     B = np.zeros((steps * width, steps * width), S.dtype)
-    V_k, _ = _orthonormal(V_k, V[:, :0])
+    V_k, _ = _orthonormal(V_k, V)
     for k in range(steps):
         here, after = slice(k * width, (k + 1) * width), slice((k + 1) * width, (k + 2) * width)
-        V[:, here] = V_k
+        V.append(V_k)
         # S V_k = U_{k-1} T_{k-1}ᵀ + U_k R_k, of which the first term is known already
-        U_k, B[here, here] = _orthonormal(S @ V_k, U[:, : here.start])
-        U[:, here] = U_k
-        V_k, T = _orthonormal(S.transposed_times(U_k), V[:, : here.stop])
+        U_k, B[here, here] = _orthonormal(S @ V_k, U)
+        U.append(U_k)
+        V_k, T = _orthonormal(S.transposed_times(U_k), V)
         P, s, Qt = np.linalg.svd(B[: here.stop, : here.stop])
         if np.linalg.norm(T @ P[here, :rank], axis=0).max() <= tolerance * s[0] or k + 1 == steps:
             break
         B[here, after] = T.T
-    P, s, Q = (asarray_like(small, V_k) for small in (P[:, :rank], s[:rank], Qt[:rank].T))
-    return U[:, : here.stop] @ P, s, V[:, : here.stop] @ Q
+    left, right = (np.split(Z[:, :rank], len(V)) for Z in (P, Qt.T))
+    left, right = sums(list(zip(U, left, strict=True)), list(zip(V, right, strict=True)))
+    return left, asarray_like(s[:rank], V_k), right
 
 
 def random_block(shape: tuple[int, int], rank: int, seed: int) -> Any:
@@ -60,23 +61,27 @@ def random_block(shape: tuple[int, int], rank: int, seed: int) -> Any:
     return np.random.default_rng(seed).standard_normal((shape[1], max(rank, MIN_WIDTH)))
 
 
-def _orthonormal(X: Array, basis: Array) -> tuple[Array, Any]:
+def _orthonormal(X: Array, basis: list[Array]) -> tuple[Array, Any]:
     """Q with orthonormal columns, orthogonal to the basis, and R, so that X = Q R + what the basis spans."""
-    xp = array_namespace(X)
-    before = float(xp.linalg.vector_norm(X))
-    X = X - basis @ (basis.T @ X)
-    gram = _on_host(X.T @ X)
-    if before and np.linalg.eigvalsh(gram)[0] > SAFE * before**2:
-        C = np.linalg.cholesky(gram)
-        return X @ asarray_like(np.linalg.inv(C).T, X), C.T
+    (products,) = grams([*((block, X) for block in basis), (X, X)])
+    *along, square = products
+    left = square - sum((C.T @ C for C in along), start=np.zeros_like(square))  # the Gram of what Q R will be
+    if np.linalg.eigvalsh(left)[0] > SAFE * np.trace(square) > 0:
+        C = np.linalg.cholesky(left)
+        N = np.linalg.inv(C).T
+        (Q,) = sums([(X, N), *((block, -M @ N) for block, M in zip(basis, along, strict=True))])
+        return Q, C.T
     # Little is left of X, or less than its width in directions: rounding errors must be projected out again.
-    Q, R = xp.linalg.qr(X)
-    Q, again = xp.linalg.qr(Q - basis @ (basis.T @ Q))
-    return Q, _on_host(again @ R)
+    qr = array_namespace(X).linalg.qr
+    Q, R = qr(_off(basis, X))
+    Q, again = qr(_off(basis, Q))
+    return Q, on_host(again @ R)
 
 
-def _on_host(A: Array) -> Any:
-    return np.asarray(A.cpu() if hasattr(A, "cpu") else A)
+def _off(basis: list[Array], X: Array) -> Array:
+    """Return X less what the basis spans of it."""
+    (along,) = grams([(block, X) for block in basis]) if basis else ([],)
+    return sums([(X, 1.0), *((block, -M) for block, M in zip(basis, along, strict=True))])[0]
 
 
 def _thin_svd(S: Operator, rank: int, example: Array) -> tuple[Array, Array, Array]:

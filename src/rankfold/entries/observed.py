@@ -175,17 +175,22 @@ class Observed:
         return like(L, df_L), like(L, df_R)
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int = 1) -> NDArray[np.float64]:
-        """Coefficients of t ↦ mean of ((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ - W*)², over one in `every` rows."""
+        """Coefficients of t ↦ mean of ((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ - W*)², over one in `every` rows.
+
+        Of chunks of rows that have about as many entries each, runs of rows are taken.
+        """
         arrays = checked_factors(self.shape, Ls, Rs)
         if every < 1:
             raise ValueError(f"every must be at least 1: one in so many rows is taken; got {every!r}")
         As, Bs = arrays[: len(Ls)], arrays[len(Ls) :]
         rank = As[0].shape[1]
-        kernel = kernels.polynomial.coefficients(rank, len(As), len(Bs), self.weighted)
+        # Few entries gather from each row of a sample's factors: not worth to lay these out for.
+        apart = every > 1 or rank > kernels.layout.SIDE_BY_SIDE
+        kernel = kernels.polynomial.coefficients(rank, len(As), len(Bs), self.weighted, apart)
         sums = np.empty((*self.by_row.chunks, kernels.polynomial.SUMS))
         work = self.size * rank * len(As) * len(Bs) / every
-        laid_out = kernels.layout.laid_out(*As), kernels.layout.laid_out(*Bs)
-        sweep(kernel, work, (self.by_row, (*laid_out, np.uint64(every), sums)))
+        terms = _three(As), _three(Bs) if apart else kernels.layout.laid_out(*Bs)
+        sweep(kernel, work, (self.by_row, (*terms, np.uint64(every), sums)))
         *totals, entries = sums.sum(axis=(0, 1))
         coefficients: NDArray[np.float64] = np.array(totals[: 2 * (len(As) + len(Bs)) - 3]) / (entries or 1)
         return coefficients
@@ -226,6 +231,11 @@ class Observed:
             losses, _, _ = loss(np.zeros(len(part)), part[:, 0])
             total += float(np.sum(losses * part[:, 1] if self.weighted else losses))
         return total / self.size
+
+
+def _three(arrays: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
+    """Three arrays, of which the last may be repeated: one kernel has one type."""
+    return (*arrays, arrays[-1], arrays[-1])[:3]
 
 
 def _targets(side: SortedEntries, loss: EntryLoss) -> NDArray[Any]:

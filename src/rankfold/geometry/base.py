@@ -8,10 +8,9 @@ from copy import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from rankfold.geometry.spaces import PositiveVector, Space, Stiefel
-from rankfold.linalg import Array, asarray_like, svd_of_product
+from rankfold.linalg import Array, asarray_like, namespace, svd_of_product
 
 Point = Any  # a named tuple of arrays
 Tangent = Any  # a named tuple of arrays, linear in its fields
@@ -48,10 +47,18 @@ class Geometry(ABC):
 
     point_type: ClassVar[type]
     tangent_type: ClassVar[type]
+    #: the fields of points and tangents that are not tall; None unless all formulas consist of arithmetic and
+    #: functions of `rankfold.linalg`, so that they can be given sums yet to be made (`geometry.lazily`).
+    #: Not inherited: a subclass may have formulas of its own
+    small_fields: ClassVar[tuple[str, ...] | None] = None
     #: whether `retract(x, t ξ)` has exactly the factors of `line(x, ξ)`, so that line searches can be exact
     straight: bool = False
     #: whether t ↦ `retract(x, t ξ)` has no covariant acceleration at 0
     second_order: bool = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.small_fields = vars(cls).get("small_fields")
 
     def __init__(self, shape: tuple[int, int], rank: int) -> None:
         self.shape, self.rank = _checked(shape, rank)
@@ -230,7 +237,7 @@ def _checked(shape: tuple[int, int], rank: int) -> tuple[tuple[int, int], int]:
 def _check_field(name: str, y: Array, shape: tuple[int, ...], space: Space) -> None:
     if tuple(y.shape) != shape:
         raise ValueError(f"{name} must have shape {shape}, not {tuple(y.shape)}")
-    xp = array_namespace(y)
+    xp = namespace(y)
     if not bool(xp.all(xp.isfinite(y))):
         raise ValueError(f"{name} has entries that are NaN or infinite: every entry must be finite")
     if flaw := space.flaw(y):

@@ -5,12 +5,22 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from rankfold.geometry.base import Geometry, LineCoefficients
 from rankfold.geometry.product import random_signed_permutation
 from rankfold.geometry.spaces import PositiveVector, Space, Stiefel
-from rankfold.linalg import Array, add_product, asarray_like, diagonal, eps, gram, gram_factor, polar, trace
+from rankfold.linalg import (
+    Array,
+    add_product,
+    asarray_like,
+    diagonal,
+    eps,
+    gram,
+    gram_factor,
+    namespace,
+    polar,
+    trace,
+)
 
 
 class SVDFactors(NamedTuple):
@@ -43,6 +53,7 @@ class Embedded(Geometry):
 
     point_type = SVDFactors
     tangent_type = SVDTangent
+    small_fields = ("s", "M")
     second_order = True
 
     def spaces(self) -> tuple[Space, ...]:
@@ -62,7 +73,7 @@ class Embedded(Geometry):
 
     def line(self, x: SVDFactors, xi: SVDTangent) -> LineCoefficients:
         """W + tξ, which is linear in t, as (UΣ + t(UM + Up)) Vᵀ + U (tVp)ᵀ with 2r columns."""
-        xp = array_namespace(x.U)
+        xp = namespace(x.U)
         Ls = [x.U * x.s, x.U], [x.U @ xi.M + xi.Up, 0 * x.U]
         Rs = [x.V, 0 * x.V], [0 * x.V, xi.Vp]
         return [xp.concat(L, axis=1) for L in Ls], [xp.concat(R, axis=1) for R in Rs]
@@ -101,7 +112,7 @@ class Embedded(Geometry):
 
     def retract(self, x: SVDFactors, xi: SVDTangent) -> SVDFactors:
         """Return the best approximation of W + ξ of rank r, from the SVD of a core of at most 2r×2r."""
-        xp = array_namespace(x.U)
+        xp = namespace(x.U)
         (R_U, N_U), (R_V, N_V) = _thin_factors(xi)
         zeros = xp.zeros_like(R_U @ R_V.T)
         top = xp.concat([diagonal(x.s) + xi.M, R_V.T], axis=1)
@@ -157,7 +168,7 @@ def _thin_factors(xi: SVDTangent) -> list[tuple[Array, Array]]:
     Directions that are lost in the rounding of ξ are left out. There always are some when 2r > d, for then
     the complement of U has fewer than r dimensions.
     """
-    xp = array_namespace(xi.M)
+    xp = namespace(xi.M)
     parts = [xp.linalg.svd(gram_factor(Z).T) for Z in (xi.Up, xi.Vp)]
     lost = 100 * eps(xi.M) * max(float(xp.linalg.matrix_norm(xi.M)), *(float(s[0]) for _, s, _ in parts))
     thin = []

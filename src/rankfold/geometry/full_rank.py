@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from array_api_compat import array_namespace
-
 from rankfold.geometry.product import ProductGeometry, Structure, random_invertible, random_orthogonal
 from rankfold.geometry.spaces import EuclideanFullColumnRank, FullColumnRank
 from rankfold.linalg import (
@@ -15,6 +13,7 @@ from rankfold.linalg import (
     gram_factor,
     gram_in_basis,
     inverse_gram,
+    namespace,
     pair_sums,
     sym,
     trace,
@@ -35,7 +34,7 @@ def _balanced_generator(x: FullRankFactors, eta: FullRankFactors) -> Array:
     Gram matrix is multiplied by another: σ are the singular values of W itself.
     """
     (T_G, N_G, graded_G), (T_H, N_H, graded_H) = gram_factor(x.G), gram_factor(x.H)
-    xp = array_namespace(x.G)
+    xp = namespace(x.G)
     A, σ, Ct = xp.linalg.svd(T_G @ T_H.T)
     N, K = N_G @ (A * xp.sqrt(σ)), N_H @ (Ct.T * xp.sqrt(σ))
     in_H = gram_in_basis(x.H, eta.H, K, graded_H)
@@ -115,6 +114,7 @@ class FullRank(ProductGeometry):
 
     point_type = tangent_type = FullRankFactors
     structures = _METRICS
+    small_fields = ()
     straight = True
 
     def __init__(self, shape: tuple[int, int], rank: int, metric: str = "invariant") -> None:
@@ -129,13 +129,13 @@ class FullRank(ProductGeometry):
     def from_svd(self, U: Array, s: Array, V: Array) -> FullRankFactors:
         """Return the balanced factors G = U s^½, H = V s^½."""
         self._check_svd(U, s, V)
-        roots = array_namespace(s).sqrt(s)
+        roots = namespace(s).sqrt(s)
         return FullRankFactors(U * roots, V * roots)
 
     def act(self, z: FullRankFactors, M: Array) -> FullRankFactors:
         """(G M⁻¹, H Mᵀ): equation balanced-group-action."""
         M = asarray_like(M, z.G)
-        return FullRankFactors(z.G @ array_namespace(M).linalg.inv(M), z.H @ M.T)
+        return FullRankFactors(z.G @ namespace(M).linalg.inv(M), z.H @ M.T)
 
     def lift(self, x: FullRankFactors, dL: Array, dR: Array) -> FullRankFactors:
         """Π(dL, dR)."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from array_api_compat import array_namespace
-
 from rankfold.geometry.base import LineCoefficients
 from rankfold.geometry.product import ProductGeometry, Structure, random_orthogonal, random_signed_permutation
 from rankfold.geometry.spaces import PositiveDefinite, PositiveDiagonal, Stiefel
@@ -16,6 +14,7 @@ from rankfold.linalg import (
     diagonal,
     gram,
     lyapunov,
+    namespace,
     pair_sums,
     skew,
     sym,
@@ -37,7 +36,7 @@ def _generator(x: PolarFactors, eta: PolarFactors) -> Array:
 
     In the eigenbasis of B, not of B², which would square the condition number.
     """
-    b, E = array_namespace(x.B).linalg.eigh(x.B)
+    b, E = namespace(x.B).linalg.eigh(x.B)
     turn = E.T @ (skew(gram(x.U, eta.U)) + skew(gram(x.V, eta.V))) @ E
     stretch = E.T @ eta.B @ E
     right = b[:, None] * turn * b[None, :] + (b[:, None] - b[None, :]) * stretch
@@ -45,7 +44,7 @@ def _generator(x: PolarFactors, eta: PolarFactors) -> Array:
 
 
 def _inverse(B: Array) -> Array:
-    return array_namespace(B).linalg.inv(B)
+    return namespace(B).linalg.inv(B)
 
 
 _MIDDLES = {
@@ -81,6 +80,7 @@ class Polar(ProductGeometry):
 
     point_type = tangent_type = PolarFactors
     structures = _MIDDLES
+    small_fields = ("B",)
 
     def __init__(self, shape: tuple[int, int], rank: int, middle: str = "spd") -> None:
         super().__init__(shape, rank, middle=middle)

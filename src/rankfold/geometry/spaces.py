@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from array_api_compat import array_namespace
-
 from rankfold.linalg import (
     Array,
     add_product,
+    afresh,
     eps,
     gram,
     gram_factor,
     gram_in_basis,
     identity_like,
     inverse_gram,
+    namespace,
     polar,
     spd_exp,
     sym,
@@ -86,7 +86,7 @@ class Stiefel:
 
     def flaw(self, U: Array) -> str:
         """Columns that are not orthonormal."""
-        xp = array_namespace(U)
+        xp = namespace(U)
         error = float(xp.max(xp.abs(gram(U, U) - identity_like(U, U.shape[1]))))
         if error <= eps(U) ** 0.5:
             return ""
@@ -122,7 +122,7 @@ class EuclideanFullColumnRank:
 
     def flaw(self, Y: Array) -> str:
         """Columns that are linearly dependent to working precision."""
-        s = array_namespace(Y).linalg.svdvals(gram_factor(Y).T)
+        s = namespace(Y).linalg.svdvals(gram_factor(Y).T)
         if float(s[-1]) > eps(Y) * float(s[0]):
             return ""
         return "must have linearly independent columns: use `from_svd` or `random_point`, or lower the rank"
@@ -163,7 +163,8 @@ class FullColumnRank(EuclideanFullColumnRank):
         """
         T, N, graded = gram_factor(Y)
         if graded:
-            return self._hessian(Y @ N, xi @ N, phi @ T.T, dphi @ T.T) @ T
+            changed = (Y, N), (xi, N), (phi, T.T), (dphi, T.T)
+            return self._hessian(*(afresh(A @ S) for A, S in changed)) @ T
         return self._hessian(Y, xi, phi, dphi)
 
     def _hessian(self, Y: Array, xi: Array, phi: Array, dphi: Array) -> Array:
@@ -180,7 +181,7 @@ class PositiveDefinite:
 
     def inner(self, B: Array, xi: Array, eta: Array) -> float:
         """Tr(B⁻¹ξB⁻¹η)."""
-        solve = array_namespace(B).linalg.solve
+        solve = namespace(B).linalg.solve
         return trace(solve(B, xi) @ solve(B, eta))
 
     def retract(self, B: Array, xi: Array) -> Array:
@@ -193,7 +194,7 @@ class PositiveDefinite:
 
     def lowered(self, B: Array, xi: Array) -> Array:
         """B⁻¹ ξ B⁻¹."""
-        solve = array_namespace(B).linalg.solve
+        solve = namespace(B).linalg.solve
         return sym(solve(B, solve(B, xi).T))
 
     def hessian(self, B: Array, xi: Array, phi: Array, dphi: Array) -> Array:
@@ -202,7 +203,7 @@ class PositiveDefinite:
 
     def flaw(self, B: Array) -> str:
         """A matrix that is not symmetric, or not positive definite."""
-        xp = array_namespace(B)
+        xp = namespace(B)
         scale = float(xp.max(xp.abs(B)))
         if float(xp.max(xp.abs(B - B.T))) > eps(B) ** 0.5 * scale:
             return "must be symmetric: give (B + Bᵀ)/2, or start from `from_svd`"
@@ -224,7 +225,7 @@ class PositiveDiagonal:
 
     def inner(self, B: Array, xi: Array, eta: Array) -> float:
         """Tr(B⁻¹ξB⁻¹η)."""
-        xp = array_namespace(B)
+        xp = namespace(B)
         b, u, v = (xp.linalg.diagonal(M) for M in (B, xi, eta))
         return float(xp.sum((u / b) * (v / b)))
 
@@ -238,7 +239,7 @@ class PositiveDiagonal:
 
     def lowered(self, B: Array, xi: Array) -> Array:
         """ξ B⁻²."""
-        squares = array_namespace(B).linalg.diagonal(B) ** 2
+        squares = namespace(B).linalg.diagonal(B) ** 2
         return xi / squares
 
     def hessian(self, B: Array, xi: Array, phi: Array, dphi: Array) -> Array:
@@ -247,7 +248,7 @@ class PositiveDiagonal:
 
     def flaw(self, B: Array) -> str:
         """A matrix that is not diagonal, or has an entry that is not positive."""
-        xp = array_namespace(B)
+        xp = namespace(B)
         if float(xp.max(xp.abs(B - self.project(B, B)))) > 0:
             return "must be diagonal: start from `from_svd`, or use middle='spd'"
         least = float(xp.min(xp.linalg.diagonal(B)))
@@ -259,5 +260,5 @@ class PositiveVector:
 
     def flaw(self, s: Array) -> str:
         """An entry that is not positive."""
-        least = float(array_namespace(s).min(s))
+        least = float(namespace(s).min(s))
         return "" if least > 0 else f"must be positive (its least entry is {least:.1e}): lower `rank`"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from array_api_compat import array_namespace
-
 from rankfold.geometry.product import ProductGeometry, Structure, random_orthogonal
 from rankfold.geometry.spaces import EuclideanFullColumnRank, FullColumnRank, Stiefel
 from rankfold.linalg import (
@@ -17,6 +15,7 @@ from rankfold.linalg import (
     gram_in_basis,
     identity_like,
     lyapunov,
+    namespace,
     pair_sums,
     skew,
     sym,
@@ -36,7 +35,7 @@ def _invariant_generator(x: SubspaceFactors, eta: SubspaceFactors) -> Array:
     Both at once in the eigenbasis E of Q, whose eigenvalues λ are the squared singular values of Y.
     """
     T, _, graded = gram_factor(x.Y)
-    _, s, Et = array_namespace(x.Y).linalg.svd(T)
+    _, s, Et = namespace(x.Y).linalg.svd(T)
     λ, E = s * s, Et.T
     turn = E.T @ skew(gram(x.U, eta.U)) @ E
     stretch = λ[:, None] * gram_in_basis(x.Y, eta.Y, E, graded)
@@ -81,6 +80,7 @@ class SubspaceProjection(ProductGeometry):
 
     point_type = tangent_type = SubspaceFactors
     structures = _METRICS
+    small_fields = ()
 
     def __init__(self, shape: tuple[int, int], rank: int, metric: str = "invariant") -> None:
         super().__init__(shape, rank, metric=metric)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         pool,
         sorting,
         sweeps,
+        tall,
     )
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "pool",
     "sorting",
     "sweeps",
+    "tall",
 ]
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import combinations_with_replacement
 from typing import Any, ClassVar
 
 from rankfold.geometry.base import Point, Tangent, lincomb, scale
+from rankfold.geometry.lazily import introduce
 from rankfold.problem import Here, Problem
 from rankfold.solvers.base import Located, Nested, StepReport
 from rankfold.solvers.line_search import (
@@ -106,7 +108,8 @@ class ConjugateGradient:
         """Start at x0, down the gradient."""
         here = problem.at(x0)
         metric = Metric.chosen(self.metric, here)
-        state = _downhill(here, metric, metric.gradient(here), t=0.0, calibration=1.0, report=StepReport())
+        uphill = metric.lazy_gradient(here)
+        state = _downhill(here, metric, uphill, t=0.0, calibration=1.0, report=StepReport())
         tried = self.metric == "auto" and metric.formed is not None
         return replace(state, trial=Trial(x0) if tried else None)
 
@@ -125,10 +128,9 @@ class ConjugateGradient:
     def _stepped(self, problem: Problem, state: ConjugateGradientState) -> ConjugateGradientState:
         guess, taken = self._line_search(state)
         if taken is not None:
-            length = taken.t * problem.geometry.norm(state.x, state.direction)
-            return self._conjugate(state, taken, StepReport(step=length, backtracks=taken.backtracks))
+            return self._conjugate(state, taken)
         if not state.steepest:
-            uphill = state.metric.gradient(state.here)
+            uphill = state.metric.lazy_gradient(state.here)
             report = StepReport(step=0.0, note="restart")
             return _downhill(state.here, state.metric, uphill, state.t, 0.0, report)
         floor = at_noise_floor(state.here, state.direction, state.slope, guess)
@@ -146,16 +148,18 @@ class ConjugateGradient:
         guess = first_step(here, direction, slope)
         return guess, armijo(here, direction, slope, guess, self.decrease)
 
-    def _conjugate(
-        self, state: ConjugateGradientState, taken: Step, report: StepReport
-    ) -> ConjugateGradientState:
-        geometry, x, here = state.here.problem.geometry, state.x, taken.here
+    def _conjugate(self, state: ConjugateGradientState, taken: Step) -> ConjugateGradientState:
+        geometry, before, here = state.here.problem.geometry, state.here, taken.here
+        direction = here.lazily(state.direction)
+        together = combinations_with_replacement((here.tall, here.lazy_partials, direction), 2)
+        introduce(*together, *state.metric.pairs(here, before))
+        report = StepReport(step=taken.t * before.length(direction), backtracks=taken.backtracks)
         metric = state.metric.moved(here)
-        uphill = metric.gradient(here)
+        uphill = metric.lazy_gradient(here, before)
         if not (state.squared > 0 and state.slope < 0):  # rounding has left nothing to divide by
             return _downhill(here, metric, uphill, taken.t, 0.0, report)
-        carried = geometry.transport(x, state.direction, here.x)
-        overlap = geometry.transported_inner(x, state.here.gradient, here.x, uphill)
+        carried = geometry.transport(before.tall, direction, here.tall)
+        overlap = geometry.transported_inner(before.tall, before.lazy_gradient, here.tall, uphill)
         along, squared = here.slope(carried), here.slope(uphill)
         beta = self._beta(squared, overlap, along, state)
         slope = -squared + beta * along
@@ -167,7 +171,7 @@ class ConjugateGradient:
             here=here,
             metric=metric,
             squared=squared,
-            direction=lincomb(-1.0, uphill, beta, carried),
+            direction=here.made(lincomb(-1.0, uphill, beta, carried)),
             slope=slope,
             steepest=False,
             t=taken.t,
@@ -212,7 +216,7 @@ def _begun_again(problem: Problem, start: Point) -> ConjugateGradientState:
     """
     here = problem.at(start)
     report = StepReport(step=0.0, note="the metric of the data leads nowhere: again in the geometry's")
-    return _downhill(here, Metric(), here.gradient, t=0.0, calibration=1.0, report=report)
+    return _downhill(here, Metric(), here.lazy_gradient, t=0.0, calibration=1.0, report=report)
 
 
 def _downhill(
@@ -223,7 +227,7 @@ def _downhill(
         here=here,
         metric=metric,
         squared=squared,
-        direction=scale(-1.0, uphill),
+        direction=here.made(scale(-1.0, uphill)),
         slope=-squared,
         steepest=True,
         t=t,

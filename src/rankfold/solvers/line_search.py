@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,8 @@ class Step(NamedTuple):
 
 def moved(here: Here, direction: Tangent, t: float) -> Here:
     """Return the problem as seen from R(t ξ)."""
-    return here.problem.at(here.problem.geometry.retract(here.x, scale(t, direction)))
+    there = here.problem.geometry.retract(here.tall, scale(t, here.lazily(direction)))
+    return here.problem.at(here.made(there))
 
 
 def exact(here: Here, direction: Tangent) -> Step | None:
@@ -37,8 +39,8 @@ def exact(here: Here, direction: Tangent) -> Step | None:
     """
     coefficients = here.polynomial(direction)
     t = minimiser(coefficients)
-    change = np.polynomial.polynomial.polyval(t, [0.0, *coefficients[1:]])
-    return Step(t, moved(here, direction, t), 0) if change < -here.noise else None
+    lower = change_along(coefficients, t) < -here.noise
+    return Step(t, moved(here, direction, t), 0) if lower else None
 
 
 def sampled(here: Here, direction: Tangent, calibration: float) -> Step | None:
@@ -183,13 +185,22 @@ def first_step(here: Here, direction: Tangent, slope: float) -> float:
 
 def minimiser(coefficients: NDArray[np.float64]) -> float:
     """Return the positive t at which the polynomial (constant first) is least; 0 if it decreases nowhere."""
-    slopes = np.polynomial.polynomial.polyder(coefficients)
-    largest = float(np.max(np.abs(slopes), initial=0.0))
-    if largest == 0.0 or not np.isfinite(largest):
+    slopes = [k * c for k, c in enumerate(coefficients.tolist())][:0:-1]
+    largest = max(map(abs, slopes), default=0.0)
+    if largest == 0.0 or not all(map(isfinite, slopes)):
         return 0.0
-    roots = np.roots(slopes[::-1] / largest)
+    roots = np.roots([slope / largest for slope in slopes])
     # Rounding splits a double root into a complex pair: its real part is then as good a candidate.
-    candidates = np.concatenate([[0.0], roots.real[roots.real > 0]])
-    # Changes, not values: beside a large constant a small decrease would be rounded away.
-    changes = np.polynomial.polynomial.polyval(candidates, [0.0, *coefficients[1:]])
-    return float(candidates[np.argmin(changes)])
+    candidates = [0.0, *(t for t in roots.real.tolist() if t > 0)]
+    return float(min(candidates, key=lambda t: change_along(coefficients, t)))
+
+
+def change_along(coefficients: NDArray[np.float64], t: float) -> float:
+    """Return how far the polynomial changes from 0 to t.
+
+    Changes, not values: beside a large constant a small decrease would be rounded away.
+    """
+    change = 0.0
+    for c in coefficients[:0:-1].tolist():
+        change = change * t + float(c)
+    return change * t

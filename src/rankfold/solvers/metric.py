@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
+from rankfold.costs.data_metric import DataMetric
 from rankfold.geometry.base import Tangent
+from rankfold.linalg.tall import reals
 from rankfold.problem import Here
 
 CHOICES = ("auto", "data", "geometry")
@@ -59,22 +61,36 @@ class Metric:
         """Return the metric for the next point: with new blocks, if the old ones no longer fit."""
         if self.formed is None:
             return self
-        age, known = self.age + 1, self.formed.data_metric
+        age, known = self.age + 1, self._data
         old = not here.problem.cost.quadratic and age >= _LIFETIME
         # It is the first steps that go far: to look at each would cost more Grams than it saves blocks.
-        if known is None or old or (age & (age - 1) == 0 and known.turned(*here.factors) > _TURNED):
+        if known is None or old or (age & (age - 1) == 0 and known.turned(*here.lazy_factors) > _TURNED):
             return type(self).of(here)
         return type(self)(self.formed, age)
 
     def gradient(self, here: Here) -> Tangent:
         """Return the gradient in this metric."""
-        if self.formed is None or self.formed.data_metric is None:
-            return here.gradient
-        return here.lifted(*self.formed.data_metric.solve(*here.factors, *here.partials))
+        return here.gradient if self._data is None else here.made(self.lazy_gradient(here))
+
+    def lazy_gradient(self, here: Here, before: Here | None = None) -> Tangent:
+        """Return the gradient, lazy, whose products with that `before` will be asked for."""
+        if self._data is None:
+            return here.lazy_gradient
+        change = self._data.solve(*here.lazy_factors, *here.partials)
+        return here.lazily_lifted(*change, before)
+
+    def pairs(self, here: Here, before: Here) -> list[tuple[Any, Any]]:
+        """What will be multiplied with what for a gradient here, and for its product with that before."""
+        other = (here.tall, self._data.bases) if self._data else (here.lazy_partials, before.lazy_partials)
+        return [(here.tall, before.lazy_partials), other]
+
+    @property
+    def _data(self) -> DataMetric | None:
+        return None if self.formed is None else self.formed.data_metric
 
     def preconditioned(self, here: Here, xi: Tangent) -> Tangent:
         """Return P ξ."""
-        if self.formed is None or self.formed.data_metric is None:
+        if self._data is None:
             return xi
-        geometry = here.problem.geometry
-        return here.lifted(*self.formed.data_metric.solve(*here.factors, *geometry.lowered(here.x, xi)))
+        lowered = reals(here.problem.geometry.lowered(here.tall, here.lazily(xi)))
+        return here.lifted(*self._data.solve(*here.lazy_factors, *lowered))

@@ -1,7 +1,8 @@
 """Linear algebra of tall (d×r) and small (r×r) matrices, written once for every array-API backend.
 
-Every contraction over a long dimension goes through `gram`: the one place that distributed rows or a
-remote device ever have to know of. All else that is tall is row-wise; all else that is dense is r×r.
+Every contraction over a long dimension goes through `gram`, and ends in `primitives.grams`: the one place
+that distributed rows or a remote device ever have to know of. All else that is tall is row-wise; all else
+that is dense is r×r. Tall matrices may be arrays, or sums that are yet to be made (`tall.Tall`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,12 @@ from collections.abc import Sequence
 from math import log
 from typing import Any, NamedTuple
 
+import array_api_compat.numpy as host
+import numpy as np
 from array_api_compat import array_namespace, device
+
+from rankfold.linalg.primitives import grams
+from rankfold.linalg.tall import Tall, lazy_gram, real
 
 Array = Any  # an array of any array-API namespace
 
@@ -20,14 +26,19 @@ _GRADED_EXPONENT = 0.2
 _MAX_PASSES = 5
 
 
+def namespace(A: Array) -> Any:
+    """Return the library of A, by the array API; of a `Tall`, that of its small matrices."""
+    return host if type(A) is np.ndarray or type(A) is Tall else array_namespace(A)
+
+
 def asarray_like(numbers: Any, example: Array) -> Array:
     """Return numbers as an array of the library and dtype of `example`, and where that lives."""
-    return array_namespace(example).asarray(numbers, dtype=example.dtype, device=device(example))
+    return namespace(example).asarray(numbers, dtype=example.dtype, device=device(example))
 
 
 def identity_like(A: Array, size: int) -> Array:
     """Return the identity matrix in the library, dtype and place of A."""
-    return array_namespace(A).eye(size, dtype=A.dtype, device=device(A))
+    return namespace(A).eye(size, dtype=A.dtype, device=device(A))
 
 
 def diagonal(values: Array) -> Array:
@@ -36,8 +47,11 @@ def diagonal(values: Array) -> Array:
 
 
 def gram(A: Array, B: Array) -> Array:
-    """Return AᵀB for tall A and B."""
-    return A.T @ B
+    """Return AᵀB for tall A and B, in their library; of a `Tall`, on the host."""
+    if isinstance(A, Tall) or isinstance(B, Tall):
+        A = A if isinstance(A, Tall) else Tall.of(A)
+        return lazy_gram(A, B if isinstance(B, Tall) else Tall.of(B))
+    return grams([(A, B)])[0][0] if type(A) is type(B) is np.ndarray and A.ndim == 2 else A.T @ B
 
 
 def add_product(Z: Array, A: Array, S: Array) -> Array:
@@ -59,12 +73,12 @@ def skew(A: Array) -> Array:
 
 def trace(A: Array) -> float:
     """Return Tr A as a Python float."""
-    return float(array_namespace(A).linalg.trace(A))
+    return float(A.trace() if type(A) is np.ndarray else namespace(A).linalg.trace(A))
 
 
 def eps(A: Array) -> float:
     """Return the machine epsilon of A's dtype."""
-    return float(array_namespace(A).finfo(A.dtype).eps)
+    return float(namespace(A).finfo(A.dtype).eps)
 
 
 def pair_sums(values: Array) -> Array:
@@ -74,7 +88,7 @@ def pair_sums(values: Array) -> Array:
 
 def lyapunov(A: Array, C: Array) -> Array:
     """Solve A X + X A = C for symmetric positive definite A."""
-    values, E = array_namespace(A).linalg.eigh(A)
+    values, E = namespace(A).linalg.eigh(A)
     return E @ ((E.T @ C @ E) / pair_sums(values)) @ E.T
 
 
@@ -96,9 +110,9 @@ def gram_factor(Y: Array) -> GramFactor:
     One Gram serves well-conditioned matrices. Otherwise its eigenvectors make the columns of Y nearly
     orthogonal, and the Gram of the rotated and rescaled columns is taken afresh.
     """
-    xp = array_namespace(Y)
+    xp = namespace(Y)
     enough = eps(Y) ** _GRADED_EXPONENT
-    Z, T, N = Y, None, None
+    Z, T, N = afresh(Y), None, None
     for step in range(_MAX_PASSES):
         M = gram(Z, Z)
         norms = xp.sqrt(xp.linalg.diagonal(M))
@@ -115,13 +129,27 @@ def gram_factor(Y: Array) -> GramFactor:
         N = inverse if N is None else N @ inverse
         if good:
             return GramFactor(T, N, graded=step > 0)
-        Z = Z @ inverse
+        Z = afresh(Z @ inverse)
     return GramFactor(T, N, graded=True)
+
+
+def afresh(Y: Array) -> Array:
+    """Return Y, of which a Gram will be taken of its own numbers, and not of what it is a sum of."""
+    return Tall.of(real(Y)) if isinstance(Y, Tall) and Y.leaf is None else Y
 
 
 def inverse_gram(Y: Array) -> Array:
     """Return (YᵀY)⁻¹, through `gram_factor` if Y is too ill conditioned for a single Gram."""
-    values, E = array_namespace(Y).linalg.eigh(gram(Y, Y))
+    leaf = Y.leaf if isinstance(Y, Tall) else None
+    if leaf is None:
+        return _inverse_gram(Y)
+    if _inverse_gram not in leaf.known:
+        leaf.known[_inverse_gram] = _inverse_gram(Y)
+    return leaf.known[_inverse_gram]
+
+
+def _inverse_gram(Y: Array) -> Array:
+    values, E = namespace(Y).linalg.eigh(gram(Y, Y))
     if float(values[0]) > eps(Y) ** _GRADED_EXPONENT * float(values[-1]):
         return (E / values) @ E.T
     N = gram_factor(Y).N
@@ -130,13 +158,13 @@ def inverse_gram(Y: Array) -> Array:
 
 def gram_in_basis(A: Array, B: Array, N: Array, graded: bool) -> Array:
     """Return (A N)ᵀ(B N): by tall products if `graded`, else by the r×r Gram, which is cheaper."""
-    return gram(A @ N, B @ N) if graded else N.T @ gram(A, B) @ N
+    return gram(afresh(A @ N), afresh(B @ N)) if graded else N.T @ gram(A, B) @ N
 
 
 def svd_of_product(L: Array, R: Array) -> tuple[Array, Array, Array]:
     """Return the thin singular value decomposition (U, s, V) of L Rᵀ, without forming it."""
     (T_L, N_L, _), (T_R, N_R, _) = gram_factor(L), gram_factor(R)
-    A, s, Ct = array_namespace(L).linalg.svd(T_L @ T_R.T, full_matrices=False)
+    A, s, Ct = namespace(L).linalg.svd(T_L @ T_R.T, full_matrices=False)
     return polar(L @ (N_L @ A)), s, polar(R @ (N_R @ Ct.T))
 
 
@@ -150,13 +178,13 @@ def core_of_product(L: Array, R: Array) -> Array:
     >>> abs(core_of_product(L, R))
     array([[10.]])
     """
-    T_L, T_R = (array_namespace(A).linalg.qr(A)[1] for A in (L, R))
+    T_L, T_R = (namespace(A).linalg.qr(A)[1] for A in (L, R))
     return T_L @ T_R.T
 
 
 def norm_of_product(Ls: Sequence[Array], Rs: Sequence[Array]) -> float:
     """Return ‖Σ L_i R_iᵀ‖_F, accurate to rounding however much the terms cancel."""
-    xp = array_namespace(Ls[0])
+    xp = namespace(Ls[0])
     core = core_of_product(*(xp.concat(As, axis=1) for As in (Ls, Rs)))
     return float(xp.linalg.matrix_norm(core))
 
@@ -167,10 +195,12 @@ def polar(D: Array) -> Array:
     For D = U + ξ with ξ tangent to the Stiefel manifold at U, DᵀD = I + ξᵀξ, and one Gram is safe. A D too
     ill conditioned for that takes the thin singular value decomposition.
     """
-    xp = array_namespace(D)
+    xp, D = namespace(D), afresh(D)
     values, E = xp.linalg.eigh(gram(D, D))
     if float(values[0]) > eps(D) ** _GRADED_EXPONENT * float(values[-1]):
         return D @ ((E / xp.sqrt(values)) @ E.T)
+    if isinstance(D, Tall):
+        return Tall.of(polar(real(D)))
     U, _, Vt = xp.linalg.svd(D, full_matrices=False)
     return U @ Vt
 
@@ -181,7 +211,7 @@ def spd_exp(B: Array, X: Array) -> Array:
     The result is positive definite in floating point too: no eigenvalue moves by more than a factor of
     1/eps in one step, nor ends below 100·eps times the largest.
     """
-    xp = array_namespace(B)
+    xp = namespace(B)
     b, E = xp.linalg.eigh(B)
     roots = xp.sqrt(b)
     c, Q = xp.linalg.eigh(sym(E.T @ X @ E) / (roots[:, None] * roots[None, :]))

@@ -1,0 +1,45 @@
+"""Points and tangents whose tall fields are sums yet to be made (`rankfold.linalg.tall`), and back to arrays.
+
+For geometries whose formulas use nothing but `rankfold.linalg` and arithmetic: they say so by `small_fields`.
+Those of others get arrays, as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import product
+
+from rankfold.geometry.base import Geometry, Point, Tangent
+from rankfold.linalg import Array, asarray_like
+from rankfold.linalg.primitives import on_host
+from rankfold.linalg.tall import Leaf, Tall, learn, reals
+
+
+def lazily(geometry: Geometry, z: Point | Tangent) -> Point | Tangent:
+    """Return z with `Tall` fields, and small ones on the host; z itself where formulas want arrays."""
+    if geometry.small_fields is None or any(isinstance(y, Tall) for y in z):
+        return z
+    fields = zip(type(z)._fields, z, strict=True)
+    return type(z)(*(on_host(y) if name in geometry.small_fields else Tall.of(y) for name, y in fields))
+
+
+def made(z: Point | Tangent, example: Array) -> Point | Tangent:
+    """Return z with arrays of the library, and in the place, of `example`."""
+    if not any(isinstance(y, Tall) for y in z):
+        return z
+    whole = zip(z, reals(z), strict=True)
+    return type(z)(*(y if isinstance(old, Tall) else asarray_like(y, example) for old, y in whole))
+
+
+def introduce(*pairs: tuple[Iterable[Array], Iterable[Array]]) -> None:
+    """Have the Grams of these pairs of vectors known, after one pass over each side; nothing for arrays."""
+    met: tuple[list[tuple[Leaf, Leaf]], ...] = [], []
+    for first, second in pairs:
+        both = zip(met, _tall(first), _tall(second), strict=False)  # the left side, and the right
+        for side, A, B in both:
+            side.extend(product(A.terms, B.terms))
+    learn(*met)
+
+
+def _tall(z: Iterable[Array]) -> list[Tall]:
+    return [y for y in z if isinstance(y, Tall)]

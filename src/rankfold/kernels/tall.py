@@ -1,0 +1,130 @@
+"""Two passes over tall arrays: the Grams of pairs of them, and sums of tall arrays times small matrices.
+
+Both take chunks of rows that depend on the shape alone, and sums of chunks are added up in order: the bits
+are the same for any number of threads. BLAS is made for other shapes: it takes three times as long for a Gram
+of a 32000 × 5 array, on one thread.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from numba.extending import register_jitable
+
+from rankfold.kernels.chunks import chunks
+from rankfold.kernels.compiling import compiled
+from rankfold.kernels.layout import ONE
+from rankfold.kernels.registers import axpy, load, store, zero
+
+ARRAYS = 6  # that one pass takes; those beyond the last are repetitions
+MOST_CHUNKS = 64
+_FOUR = np.uint64(4)
+
+
+@functools.lru_cache(maxsize=64)
+def cuts(rows: int, rank: int) -> Any:
+    """Bounds of chunks of rows: few enough for the r×r sums of all of them to be small beside the arrays."""
+    count = min(MOST_CHUNKS, max(1, rows // (8 * rank)))
+    return np.linspace(0, rows, count + 1).astype(np.uint64)
+
+
+def _columns_at_once(rank: int) -> int:
+    """How many rows of AᵀB to keep in registers at a time: enough that no addition waits for the last."""
+    return min(5, max(1, 15 // -(-rank // 4)))
+
+
+def _columns(rank: int, size: int) -> Any:
+    """Function that adds `size` rows of AᵀB, from row k on, of some rows of A and B, to those in Q."""
+
+    def add(A, B, k, first, last, Q, top):  # type: ignore[no-untyped-def]
+        q0 = load(Q, top, rank)
+        q1 = load(Q, top + np.uint64(1), rank) if size > 1 else zero(q0)
+        q2 = load(Q, top + np.uint64(2), rank) if size > 2 else zero(q0)
+        q3 = load(Q, top + np.uint64(3), rank) if size > 3 else zero(q0)
+        q4 = load(Q, top + np.uint64(4), rank) if size > 4 else zero(q0)
+        for i in range(first, last):
+            b = load(B, i, rank)
+            q0 = axpy(A[i, k], b, q0)
+            if size > 1:
+                q1 = axpy(A[i, k + np.uint64(1)], b, q1)
+            if size > 2:
+                q2 = axpy(A[i, k + np.uint64(2)], b, q2)
+            if size > 3:
+                q3 = axpy(A[i, k + np.uint64(3)], b, q3)
+            if size > 4:
+                q4 = axpy(A[i, k + np.uint64(4)], b, q4)
+        store(Q, top, q0)
+        if size > 1:
+            store(Q, top + np.uint64(1), q1)
+        if size > 2:
+            store(Q, top + np.uint64(2), q2)
+        if size > 3:
+            store(Q, top + np.uint64(3), q3)
+        if size > 4:
+            store(Q, top + np.uint64(4), q4)
+
+    return register_jitable(add)
+
+
+@functools.cache
+def grams(rank: int) -> Any:
+    """Kernel for AᵀB of pairs of `arrays`, by chunk: pair p of chunk c is r rows of `sums` from (c m + p) r.
+
+    By tiles of rows, which stay in the cache for all pairs.
+    """
+    size, tile = _columns_at_once(rank), np.uint64(min(256, max(16, 2048 // rank)))
+    step, whole, rest = np.uint64(size), np.uint64(rank // size * size), rank % size
+    several, remaining = _columns(rank, size), _columns(rank, max(rest, 1))
+
+    def kernel(progress, bounds, arrays, pairs, sums):  # type: ignore[no-untyped-def]
+        r, m = np.uint64(rank), np.uint64(pairs.shape[0])
+        for c in chunks(progress, bounds.size - 1):
+            for first in range(bounds[c], bounds[c + 1], tile):
+                last = min(first + tile, bounds[c + 1])
+                for p in range(m):
+                    A, B = arrays[pairs[p, 0]], arrays[pairs[p, 1]]
+                    top = (np.uint64(c) * m + p) * r
+                    for k in range(np.uint64(0), whole, step):
+                        several(A, B, k, first, last, sums, top + k)
+                    if rest:
+                        remaining(A, B, whole, first, last, sums, top + whole)
+
+    return compiled(kernel)
+
+
+@functools.cache
+def sums(rank: int) -> Any:
+    """Kernel for Σ A_k S_k over the first arrays, with the S_k one below the other in `small`.
+
+    Where `plain[k]`, S_k is the number at its upper left times the identity. Four rows at a time, so that a
+    row of S_k is read once for four.
+    """
+
+    def kernel(progress, bounds, arrays, plain, small, out):  # type: ignore[no-untyped-def]
+        r = np.uint64(rank)
+        for c in chunks(progress, bounds.size - 1):
+            end = bounds[c + 1]
+            for first in range(bounds[c], end, _FOUR):
+                i0, i1 = first, min(first + ONE, end - ONE)
+                i2, i3 = min(first + np.uint64(2), end - ONE), min(first + np.uint64(3), end - ONE)
+                y0 = zero(load(small, np.uint64(0), rank))
+                y1, y2, y3 = y0, y0, y0
+                for k in range(plain.size):
+                    A, top = arrays[k], np.uint64(k) * r
+                    if plain[k]:
+                        s = small[top, 0]
+                        y0, y1 = axpy(s, load(A, i0, rank), y0), axpy(s, load(A, i1, rank), y1)
+                        y2, y3 = axpy(s, load(A, i2, rank), y2), axpy(s, load(A, i3, rank), y3)
+                    else:
+                        for n in range(r):
+                            row = load(small, top + n, rank)
+                            y0, y1 = axpy(A[i0, n], row, y0), axpy(A[i1, n], row, y1)
+                            y2, y3 = axpy(A[i2, n], row, y2), axpy(A[i3, n], row, y3)
+                store(out, i3, y3)
+                store(out, i2, y2)
+                store(out, i1, y1)
+                store(out, i0, y0)
+
+    return compiled(kernel)

@@ -1,0 +1,201 @@
+"""All that is ever done with the rows of tall arrays: Grams of several at once, and sums of tall × small.
+
+Each takes the work of both sides of a matrix in one call, so that threads are woken, and a GPU or other
+machines are waited for, once. Small matrices are NumPy arrays on the host, wherever the tall ones live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_torch_array, to_device
+from numpy.typing import NDArray
+
+from rankfold import kernels
+
+Array = Any  # an array of any array-API namespace
+Small = NDArray[Any] | float  # a small matrix, or a number that stands for its product with the identity
+Pair = tuple[Array, Array]
+Term = tuple[Array, Small]
+
+# Arrays of fewer numbers are left to BLAS: a kernel would have to be loaded, or compiled, to gain little.
+LEAST = 1 << 14
+# What a multiply-add over rows in order takes of the time of one over gathered rows, which the pool counts.
+_IN_ORDER = 1 / 16
+
+
+def on_host(A: Array) -> NDArray[Any]:
+    """Return an array as NumPy's: a copy, and a wait, if it lives elsewhere."""
+    if type(A) is np.ndarray:
+        return A
+    if is_torch_array(A):
+        return np.asarray(A.detach().cpu())
+    home = array_namespace(A).__array_namespace_info__().default_device()
+    return np.asarray(A if device(A) == home else to_device(A, home))
+
+
+def grams(*sides: Sequence[Pair]) -> list[list[NDArray[Any]]]:
+    """Return AᵀB for the pairs of tall arrays of each side, whose arrays all have the same rows."""
+    first = sides[0][0][0]
+    if type(first) is np.ndarray:
+        if all(_fit_for_kernels([A for pair in pairs for A in pair]) for pairs in sides):
+            return _grams_by_kernels(sides)
+    elif all(is_torch_array(A) for pairs in sides for pair in pairs for A in pair):
+        return _fetched(sides)
+    return [[_own_gram(A, B) for A, B in pairs] for pairs in sides]
+
+
+def sums(*sides: Sequence[Term]) -> list[Array]:
+    """Return Σ A_k S_k for the terms (A_k, S_k) of each side."""
+    first = sides[0][0][0]
+    if type(first) is np.ndarray:
+        if all(_fit_for_sum(terms) for terms in sides):
+            return _sums_by_kernels(sides)
+    elif is_torch_array(first):
+        return _sums_of_tensors(sides)
+    return [_plain_sum(terms) for terms in sides]
+
+
+def _fit_for_sum(terms: Sequence[Term]) -> bool:
+    square = all(isinstance(S, float) or S.shape == (A.shape[1], A.shape[1]) for A, S in terms)
+    return square and _fit_for_kernels([A for A, _ in terms])
+
+
+def _fit_for_kernels(arrays: Sequence[Array]) -> bool:
+    """Whether kernels can take these arrays together, and are worth it."""
+    first = arrays[0]
+    if type(first) is not np.ndarray or first.size < LEAST or first.dtype not in (np.float64, np.float32):
+        return False
+    return all(
+        type(A) is np.ndarray
+        and A.shape == first.shape
+        and A.dtype == first.dtype
+        and A.flags.carray  # contiguous, aligned, and writable, which numba's types tell apart
+        for A in arrays
+    )
+
+
+def _own_gram(A: Array, B: Array) -> NDArray[Any]:
+    """AᵀB in the library of both, or in NumPy where they are of two."""
+    return on_host(A.T @ B) if type(A) is type(B) else on_host(A).T @ on_host(B)
+
+
+def _plain_sum(terms: Sequence[Term]) -> Array:
+    """Σ A_k S_k in the library of the arrays."""
+    total: Array = None
+    for A, S in terms:
+        part = S * A if isinstance(S, float) else A @ array_namespace(A).asarray(S, device=device(A))
+        if total is None:
+            total = part
+        else:
+            total += part  # an array of our own
+    return total
+
+
+# NumPy arrays, by threaded kernels --------------------------------------------------------------------------
+
+
+def _grams_by_kernels(sides: Sequence[Sequence[Pair]]) -> list[list[NDArray[Any]]]:
+    found: list[list[NDArray[Any]]] = [[] for _ in sides]
+    passes = [(out, part) for out, pairs in zip(found, sides, strict=True) for part in _in_parts(pairs)]
+    by_rank: dict[int, list[Any]] = {}
+    for out, (arrays, pairs) in passes:
+        rows, rank = arrays[0].shape
+        bounds = kernels.tall.cuts(rows, rank)
+        partial = np.zeros(((bounds.size - 1) * len(pairs) * rank, rank), arrays[0].dtype)
+        by_rank.setdefault(rank, []).append((bounds, arrays, pairs, partial))
+        out.append(partial.reshape(-1, len(pairs), rank, rank))
+    for rank, arguments in by_rank.items():
+        work = sum(arrays[0].size * rank * len(pairs) for _, arrays, pairs, _ in arguments)
+        kernels.pool.run(kernels.tall.grams(rank), kernels.tall.MOST_CHUNKS, work * _IN_ORDER, *arguments)
+    return [[M for part in parts for M in part.sum(axis=0)] for parts in found]
+
+
+def _in_parts(pairs: Sequence[Pair]) -> list[tuple[tuple[Array, ...], NDArray[np.uint64]]]:
+    """Cut pairs into lists of few different arrays each, as (arrays, numbers of the arrays of each pair)."""
+    parts: list[tuple[dict[int, Array], list[Pair]]] = []
+    for A, B in pairs:
+        if not parts or len({*parts[-1][0], id(A), id(B)}) > kernels.tall.ARRAYS:
+            parts.append(({}, []))
+        parts[-1][0].update({id(A): A, id(B): B})
+        parts[-1][1].append((A, B))
+    cut = []
+    for arrays, own in parts:
+        number = {name: k for k, name in enumerate(arrays)}
+        places = np.array([[number[id(A)], number[id(B)]] for A, B in own], np.uint64)
+        cut.append((_filled_up(list(arrays.values()), kernels.tall.ARRAYS), places))
+    return cut
+
+
+def _filled_up(arrays: list[Array], length: int) -> tuple[Array, ...]:
+    """So many arrays, the last one repeated: one compiled kernel serves any number of them."""
+    return tuple(arrays + arrays[-1:] * (length - len(arrays)))
+
+
+def _sums_by_kernels(sides: Sequence[Sequence[Term]]) -> list[Array]:
+    most = kernels.tall.ARRAYS
+    while max(map(len, sides)) > most:  # the first few of a long sum, and then their sum with the others
+        first = _sums_by_kernels([terms[:most] for terms in sides])
+        sides = [[(A, 1.0), *terms[most:]] for A, terms in zip(first, sides, strict=True)]
+    results: list[Array] = []
+    by_rank: dict[int, list[tuple[Any, ...]]] = {}
+    for terms in sides:
+        arrays, smalls = zip(*terms, strict=True)
+        rows, rank = arrays[0].shape
+        dtype = arrays[0].dtype
+        results.append(np.empty((rows, rank), dtype))
+        small = np.zeros((len(terms), rank, rank), dtype)
+        for place, S in zip(small, smalls, strict=True):
+            place[...] = S  # of a number, only the first is read
+        plain = np.array([isinstance(S, float) for S in smalls])
+        padded = _filled_up(list(arrays), kernels.tall.ARRAYS)
+        arguments = kernels.tall.cuts(rows, rank), padded, plain, small.reshape(-1, rank), results[-1]
+        by_rank.setdefault(rank, []).append(arguments)
+    for rank, passes in by_rank.items():
+        work = sum(out.size * float(np.where(plain, 1, rank).sum()) for _, _, plain, _, out in passes)
+        kernels.pool.run(kernels.tall.sums(rank), kernels.tall.MOST_CHUNKS, work * _IN_ORDER, *passes)
+    return results
+
+
+# torch tensors, where they live -----------------------------------------------------------------------------
+
+
+def _fetched(sides: Sequence[Sequence[Pair]]) -> list[list[NDArray[Any]]]:
+    """One product of all the tensors of a side, side by side, and one transfer of all such products."""
+    import torch
+
+    stacks = [list({id(A): A for pair in pairs for A in pair}.values()) for pairs in sides]
+    wholes = [torch.cat(stack, dim=1) if len(stack) > 1 else stack[0] for stack in stacks]
+    products = [whole.T @ whole for whole in wholes]
+    numbers = on_host(torch.cat([product.reshape(-1) for product in products]))
+    found = []
+    for pairs, stack, product in zip(sides, stacks, products, strict=True):
+        part, numbers = numbers[: product.numel()], numbers[product.numel() :]
+        ends = np.cumsum([A.shape[1] for A in stack]).tolist()
+        place = {id(A): slice(end - A.shape[1], end) for A, end in zip(stack, ends, strict=True)}
+        M = part.reshape(tuple(product.shape))
+        found.append([M[place[id(A)], place[id(B)]] for A, B in pairs])
+    return found
+
+
+def _sums_of_tensors(sides: Sequence[Sequence[Term]]) -> list[Array]:
+    """One product a side; the small matrices of all sides are brought there together."""
+    import torch
+
+    first = sides[0][0][0]
+    stacks = [[_as_matrix(S, A.shape[1]) for A, S in terms] for terms in sides]
+    flat = np.concatenate([np.concatenate(stack).reshape(-1) for stack in stacks])
+    there = torch.as_tensor(flat).to(first.device, first.dtype)
+    results = []
+    for terms, stack in zip(sides, stacks, strict=True):
+        height, width = sum(len(S) for S in stack), stack[0].shape[1]
+        small, there = there[: height * width].reshape(height, width), there[height * width :]
+        arrays = [A for A, _ in terms]
+        results.append((torch.cat(arrays, dim=1) if len(arrays) > 1 else arrays[0]) @ small)
+    return results
+
+
+def _as_matrix(S: Small, size: int) -> NDArray[Any]:
+    return S * np.eye(size) if isinstance(S, float) else S

@@ -1,0 +1,196 @@
+"""Tall arrays: the two passes over their rows, and sums that are made when somebody wants them."""
+
+from __future__ import annotations
+
+import array_api_strict
+import numpy as np
+import pytest
+import torch
+
+import rankfold as rf
+from rankfold.geometry.lazily import introduce, lazily, made
+from rankfold.linalg import gram, gram_factor, inverse_gram, polar, primitives
+from rankfold.linalg.tall import Tall, learn, real, reals
+
+KINDS = [(1, np.float64), (3, np.float64), (5, np.float32), (11, np.float64), (20, np.float64)]
+LIBRARIES = {"numpy": np.asarray, "torch": torch.asarray, "strict": array_api_strict.asarray}
+
+
+def tall(rank, count=3, rows=None, dtype=np.float64, seed=0):
+    """Arrays that are just large enough for kernels, of a number of rows that no chunk or tile divides."""
+    rng = np.random.default_rng(seed)
+    shape = rows or primitives.LEAST // rank + 13, rank
+    return [rng.standard_normal(shape).astype(dtype) for _ in range(count)]
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """The numbers of pairs, by side, of each pass that is made for Grams."""
+    seen, grams = [], primitives.grams
+
+    def counted(*sides):
+        sides = [list(pairs) for pairs in sides]
+        seen.append([len(pairs) for pairs in sides])
+        return grams(*sides)
+
+    monkeypatch.setattr(primitives, "grams", counted)
+    return seen
+
+
+@pytest.mark.parametrize(("rank", "dtype"), KINDS)
+def test_grams_of_several_pairs(rank, dtype):
+    A, B, C = tall(rank, dtype=dtype)
+    (D,) = tall(rank, 1, rows=len(A) + 100, dtype=dtype)
+    left, right = primitives.grams([(A, A), (A, B), (C, B)], [(D, D)])
+    tolerance = 1e-11 if dtype == np.float64 else 1e-2
+    for M, (X, Y) in zip([*left, *right], [(A, A), (A, B), (C, B), (D, D)], strict=True):
+        assert M.dtype == dtype
+        np.testing.assert_allclose(M, X.astype(np.float64).T @ Y, atol=tolerance * len(X) ** 0.5)
+
+
+def test_grams_of_more_arrays_than_a_pass_takes():
+    arrays = tall(1, count=9)
+    (found,) = primitives.grams([(A, B) for A in arrays for B in arrays])
+    expected = [A.T @ B for A in arrays for B in arrays]
+    np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+@pytest.mark.parametrize(("rank", "dtype"), KINDS)
+def test_sums_of_tall_times_small(rank, dtype):
+    A, B, C = tall(rank, dtype=dtype)
+    S, T = np.random.default_rng(1).standard_normal((2, rank, rank)).astype(dtype)
+    one, two = primitives.sums([(A, S), (B, 2.5), (C, T)], [(B, -1.0)])
+    assert one.dtype == two.dtype == dtype
+    np.testing.assert_allclose(one, A @ S + 2.5 * B + C @ T, atol=1e-12 if dtype == np.float64 else 1e-4)
+    np.testing.assert_array_equal(two, -B)
+
+
+@pytest.mark.parametrize("rank", [3, 20])
+def test_the_bits_do_not_depend_on_the_threads(rank, monkeypatch):
+    A, B, C = tall(rank, rows=200_000 // rank)
+    S = np.random.default_rng(1).standard_normal((rank, rank))
+    found = []
+    for threads in ("1", "2", "5"):
+        monkeypatch.setenv("RANKFOLD_NUM_THREADS", threads)
+        grams = primitives.grams([(A, A), (A, B), (B, C)], [(C, C)])
+        found.append([*grams[0], *grams[1], *primitives.sums([(A, S), (B, 0.5)], [(C, S)])])
+    for others in found[1:]:
+        for a, b in zip(found[0], others, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_every_library_gives_small_matrices_on_the_host(library):
+    plain = tall(3, rows=50)
+    A, B, C = map(LIBRARIES[library], plain)
+    S = np.random.default_rng(1).standard_normal((3, 2))
+    (found,) = primitives.grams([(A, B), (C, C)])
+    assert all(type(M) is np.ndarray for M in found)
+    np.testing.assert_allclose(found, [plain[0].T @ plain[1], plain[2].T @ plain[2]], atol=1e-12)
+    (made_of,) = primitives.sums([(A, S), (B, -2 * S)])
+    assert type(made_of) is type(A)
+    np.testing.assert_allclose(np.asarray(made_of), plain[0] @ S - 2 * plain[1] @ S, atol=1e-12)
+
+
+def test_arrays_that_kernels_cannot_take_go_another_way():
+    A, B, _ = tall(3)
+    fortran, frozen, wide = np.asfortranarray(A), A.copy(), tall(8, rows=len(A))[0]
+    frozen.setflags(write=False)
+    for X in (fortran, frozen):
+        (found,) = primitives.grams([(X, B)])
+        np.testing.assert_allclose(found[0], A.T @ B, atol=1e-10)
+        np.testing.assert_allclose(primitives.sums([(X, 1.0), (B, 2.0)])[0], A + 2 * B, atol=1e-13)
+    np.testing.assert_allclose(primitives.grams([(A, wide)])[0][0], A.T @ wide, atol=1e-10)
+    S = np.ones((3, 2))
+    np.testing.assert_allclose(primitives.sums([(A, S)])[0], A @ S, atol=1e-13)
+    np.testing.assert_allclose(primitives.sums([(A, 1.0)] * 9)[0], 9 * A, atol=1e-12)
+
+
+def test_arithmetic_is_that_of_arrays():
+    A, B, _ = tall(3, rows=40)
+    S, s = np.random.default_rng(1).standard_normal((3, 3)), np.array([1.0, 2.0, 4.0])
+    X, Y = Tall.of(A), Tall.of(B)
+    for lazy, plain in [
+        (X + Y, A + B),
+        (X - Y, A - B),
+        (-X, -A),
+        (np.float64(2.0) * X, 2 * A),
+        (X * 0.5 + X, 1.5 * A),
+        (X @ S + X, A @ S + A),
+        (X + X @ S, A @ S + A),
+        (X @ S + X @ S @ S, A @ S + A @ S @ S),
+        (X * s, A * s),
+        ((X + Y @ S) / s, (A + B @ S) / s),
+        ((X @ S) / 4.0, A @ S / 4),
+    ]:
+        assert lazy.shape == A.shape
+        np.testing.assert_allclose(real(lazy), plain, atol=1e-13)
+        np.testing.assert_allclose(gram(lazy, Y @ S - X), plain.T @ (B @ S - A), atol=1e-11)
+        np.testing.assert_allclose(gram(B, lazy), B.T @ plain, atol=1e-12)
+
+
+def test_what_is_there_already_is_not_made_again():
+    A, B, _ = tall(3, rows=40)
+    found = reals([Tall.of(A), B, 1.0 * Tall.of(B)])
+    assert [found[0] is A, found[1] is B, found[2] is B] == [True, True, True]
+
+
+def test_a_gram_is_taken_once(passes):
+    A, B, _ = tall(3, rows=40)
+    X, Y = Tall.of(A), Tall.of(B)
+    gram(X, Y), gram(Y, X), gram(X @ np.eye(3), -Y)
+    assert passes == [[1]]
+    np.testing.assert_array_equal(gram(X, Y), gram(Y, X).T)
+    learn([(X.leaf, Y.leaf), (Y.leaf, X.leaf), (X.leaf, X.leaf)])
+    assert passes == [[1], [1]]
+    inverse_gram(Y), inverse_gram(Y)
+    assert passes == [[1], [1], [1]]
+
+
+def test_an_old_array_does_not_gather_grams_of_all_it_meets():
+    A, B, C = (Tall.of(X) for X in tall(3, rows=40))
+    gram(A, B), gram(C, A)
+    assert [len(X.leaf.grams) for X in (A, B, C)] == [0, 1, 1]
+
+
+def test_both_sides_are_introduced_in_one_pass(passes):
+    geometry = rf.Polar((30, 20), rank=2)
+    x = geometry.random_point(0)
+    lazy, xi = (lazily(geometry, z) for z in (x, geometry.random_tangent(x, 1)))
+    introduce((lazy, lazy), (lazy, xi))
+    assert passes == [[2, 2]]
+    gram(lazy.V, xi.V), gram(lazy.U, lazy.U)
+    assert passes == [[2, 2]]
+    assert type(lazy.B) is np.ndarray
+
+
+def test_small_fields_come_back_in_the_library_of_the_point():
+    geometry = rf.Embedded((30, 20), rank=2)
+    x = geometry.random_point(0, like=torch.zeros(1, dtype=torch.float32))
+    xi = lazily(geometry, geometry.random_tangent(x, 1))
+    assert type(xi.M) is np.ndarray
+    back = made(xi, x.U)
+    assert all(type(part) is torch.Tensor and part.dtype == torch.float32 for part in back)
+
+
+def test_a_subclass_with_formulas_of_its_own_gets_arrays():
+    class Mine(rf.FullRank):
+        pass
+
+    x = Mine((5, 4), 2).random_point(0)
+    assert lazily(Mine((5, 4), 2), x) is x
+    assert isinstance(lazily(rf.FullRank((5, 4), 2), x).G, Tall)
+
+
+@pytest.mark.parametrize("exponent", [2, 7])
+def test_grams_taken_afresh_are_those_of_realised_arrays(exponent):
+    """Those of a sum, put together from its parts, would be lost in rounding."""
+    rng = np.random.default_rng(0)
+    U = np.linalg.qr(rng.standard_normal((60, 3)))[0]
+    Y = U @ (np.logspace(0, -exponent, 3)[:, None] * np.linalg.qr(rng.standard_normal((3, 3)))[0])
+    far = 1e3 * rng.standard_normal((60, 3))
+    lazy = (Tall.of(Y - far)) + Tall.of(far)
+    s = np.linalg.svd(gram_factor(lazy).T, compute_uv=False)
+    np.testing.assert_allclose(s, np.logspace(0, -exponent, 3), rtol=1e-4)
+    Q = real(polar(lazy))
+    np.testing.assert_allclose(Q.T @ Q, np.eye(3), atol=1e-9)
