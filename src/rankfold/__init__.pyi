@@ -38,6 +38,7 @@ from rankfold.selection.rank import RankPath as RankPath
 from rankfold.selection.rank import choose_rank as choose_rank
 from rankfold.solvers import Auto as Auto
 from rankfold.solvers import ConjugateGradient as ConjugateGradient
+from rankfold.solvers import GaussNewton as GaussNewton
 from rankfold.solvers import GradientDescent as GradientDescent
 from rankfold.solvers import RankContinuation as RankContinuation
 from rankfold.solvers import ReweightedContinuation as ReweightedContinuation

@@ -122,6 +122,22 @@ def products_agree(case):
         all_close(case.cost.gradient_products(A, B)(X, Y), [S @ X, S.T @ Y])
 
 
+def model_agrees(case):
+    """Ṡ R and ṠᵀL of the Gauss–Newton model against torch's second derivative Ṡ of f in W."""
+    if not case.smooth:
+        return
+    L, R, dL, dR = factors(case.shape, case.rank)
+    W = torch.from_numpy(L @ R.T).requires_grad_()
+    S = torch.autograd.grad(case.dense(W), W, create_graph=True)[0]
+    change = torch.from_numpy(dL @ R.T + L @ dR.T)
+    along = (S * change).sum()
+    moved = torch.autograd.grad(along, W)[0].numpy() if along.requires_grad else np.zeros(case.shape)
+    for given in ((L, R, dL, dR), [torch.from_numpy(a) for a in (L, R, dL, dR)]):
+        found = case.cost.gauss_newton(*given)
+        assert all(type(part) is type(given[0]) for part in found)
+        all_close([np.asarray(part) for part in found], [moved @ R, moved.T @ L])
+
+
 def zero_agrees(case):
     """The value at W = 0, whatever was evaluated before, and in which precision."""
     expected = float(case.dense(torch.zeros(case.shape, dtype=torch.float64)))
@@ -226,6 +242,7 @@ CHECKS = [
     derivatives_agree,
     polynomial_agrees,
     products_agree,
+    model_agrees,
     zero_agrees,
     start_goes_downhill,
     factorisation_does_not_matter,

@@ -29,6 +29,15 @@ def gradient(entries, loss, W):
     return torch.autograd.grad(mean_loss(entries, loss, W), W)[0].numpy()
 
 
+def model(entries, loss, L, R, dL, dR):
+    """Ṡ R and ṠᵀL for the change Ṡ of ∇f(W) along dL Rᵀ + L dRᵀ."""
+    W = torch.from_numpy(L @ R.T).requires_grad_()
+    S = torch.autograd.grad(mean_loss(entries, loss, W), W, create_graph=True)[0]
+    along = (S * torch.from_numpy(dL @ R.T + L @ dR.T)).sum()
+    change = torch.autograd.grad(along, W)[0].numpy()
+    return change @ R, change.T @ L
+
+
 def curve_values(entries, Ls, Rs, times):
     """Mean squares along (Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ."""
     points = (

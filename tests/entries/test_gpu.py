@@ -163,7 +163,8 @@ shape = {"R": 5, "RP": 8, "P": 2, "E": 16}
 for loss, floats in enumerate(("*fp64", "*fp32", "*fp64", "*fp32", "*fp64")):
     compiled(gpu.slopes, floats, **shape, LOSS=loss, WEIGHTED=True)
 compiled(gpu.evaluate, "*fp32", **shape, LOSS=0, WEIGHTED=True, PARTIALS=True)
-compiled(gpu.derivative, "*fp64", **shape, LOSS=1, WEIGHTED=True)
+for model in (False, True):
+    compiled(gpu.derivative, "*fp64", **shape, LOSS=1, WEIGHTED=True, MODEL=model)
 compiled(gpu.polynomial, "*fp64", **shape, M=3, N=3, WEIGHTED=True)
 compiled(gpu.product, "*fp32", **shape)
 compiled(gpu.join, "*fp64", R=5, RP=8)

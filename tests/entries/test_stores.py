@@ -12,7 +12,7 @@ import rankfold as rf
 from costs.losses import FORMULAS, named
 from entries import dense_entries as dense
 from entries.stores import STORES, Entries, draw, factors
-from rankfold.entries.store import LineBlockStore
+from rankfold.entries.store import LineBlockStore, ModelStore
 
 every_store = pytest.mark.parametrize("build", STORES.values(), ids=STORES)
 SQUARE = rf.Loss.named("square")
@@ -92,14 +92,37 @@ def test_passes_of_every_loss(build, loss, weighted):
     if build is STORES.get("gpu") and loss == "own":
         pytest.skip("Triton compiles the built-in losses alone; test_gpu.py has the refusal")
     entries = draw(1, 30, 40, weighted=weighted, loss=loss)
-    store = build(entries)
-    agrees_with_dense(store, entries, loss, factors(entries.shape, 3))
+    store, points = build(entries), factors(entries.shape, 3)
+    agrees_with_dense(store, entries, loss, points)
+    assert isinstance(store, ModelStore)
+    model = dense.model(entries, loss, *points)
+    for actual, desired in zip(store.gauss_newton(*points, loss_of(loss)), model, strict=True):
+        close(actual, desired)
     zero = dense.mean_loss(entries, loss, torch.zeros(entries.shape, dtype=torch.float64)).item()
     close(store.value_at_zero(loss_of(loss)), zero)
     operator, matrix = store.targets(loss_of(loss)), dense.targets(entries, loss)
     X, Y = factors(entries.shape, 3, seed=2, count=1)[::-1]
     close(operator @ X, matrix @ X)
     close(operator.transposed_times(Y), matrix.T @ Y)
+
+
+@pytest.mark.parametrize("build", [STORES["memory"], STORES["memory, in stripes"]])
+def test_a_model_has_no_negative_curvature(build):
+    """1 − cos(w − y) bends down where |w − y| is above π/2: those entries have no part in a model."""
+    wave = rf.Loss.from_functions(
+        lambda w, y: 1 - np.cos(w - y), lambda w, y: np.sin(w - y), lambda w, y: np.cos(w - y)
+    )
+    entries = draw(1, 30, 40)
+    L, R, dL, dR = factors(entries.shape, 3)
+    i, j = entries.rows, entries.cols
+    second = np.cos(np.einsum("pk,pk->p", L[i], R[j]) - entries.values)
+    assert 0.05 < np.mean(second < 0) < 0.95
+    S = np.zeros(entries.shape)
+    np.add.at(S, (i, j), np.maximum(second, 0) * (dL @ R.T + L @ dR.T)[i, j] / len(i))
+    for actual, desired in zip(
+        build(entries).gauss_newton(L, R, dL, dR, wave), (S @ R, S.T @ L), strict=True
+    ):
+        close(actual, desired)
 
 
 @every_store

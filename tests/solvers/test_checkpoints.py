@@ -9,7 +9,7 @@ from rankfold.run.checkpoint import Checkpoint
 
 METHODS = {
     rf.FullRank: [rf.Auto(), rf.RankContinuation(rf.TrustRegion()), rf.ReweightedContinuation(), LMaFit()],
-    rf.Polar: [rf.GradientDescent(), rf.ConjugateGradient(), OptSpace()],
+    rf.Polar: [rf.GradientDescent(), rf.ConjugateGradient(), rf.GaussNewton(), OptSpace()],
     rf.SubspaceProjection: [rf.TrustRegion(), RTRMC()],
     rf.Embedded: [rf.TrustRegion(), rf.RankContinuation(), SVP()],
 }

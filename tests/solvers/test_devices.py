@@ -34,7 +34,9 @@ def problem_and_start(variant):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("solver", [rf.GradientDescent(), rf.ConjugateGradient(), rf.TrustRegion()])
+@pytest.mark.parametrize(
+    "solver", [rf.GradientDescent(), rf.ConjugateGradient(), rf.GaussNewton(), rf.TrustRegion()]
+)
 def test_solvers(variant, solver):
     problem, x0 = problem_and_start(variant)
     result = rf.minimize(problem, solver, x0, max_iterations=15)

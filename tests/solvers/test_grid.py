@@ -14,6 +14,7 @@ SOLVERS = {
     "cg-pr": rf.ConjugateGradient("PR+"),
     "cg-hs": rf.ConjugateGradient("HS"),
     "cg-dy": rf.ConjugateGradient("DY"),
+    "gn": rf.GaussNewton(),
     "tr": rf.TrustRegion(),
 }
 
@@ -31,7 +32,7 @@ def completion(data, **options):
 @pytest.mark.parametrize("name", VARIANTS)
 def test_completion_recovers_the_matrix(name, solver, instance):
     problem = rf.Problem(completion(instance), VARIANTS[name](instance.shape, 3))
-    slow = VARIANTS[name].slow and solver != "tr"
+    slow = VARIANTS[name].slow and solver not in ("gn", "tr")
     result = rf.minimize(problem, SOLVERS[solver], tolerance=1e-18, max_iterations=150 if slow else 2000)
     assert np.all(np.diff(result.trace["value"]) <= 0)
     if slow:
@@ -66,6 +67,8 @@ def test_solvers_agree_on_the_minimum_of_a_noisy_problem(name):
     data = rf.data.random_completion((60, 50), rank=2, oversampling=6, seed=0, noise=0.1)
     problem = rf.Problem(completion(data), VARIANTS[name](data.shape, 2))
     values = [
-        rf.minimize(problem, SOLVERS[s], tolerance=0, max_iterations=1000).value for s in ("cg-pr", "tr")
+        rf.minimize(problem, SOLVERS[s], tolerance=0, max_iterations=1000).value
+        for s in ("cg-pr", "gn", "tr")
     ]
     assert values[0] == pytest.approx(values[1], rel=1e-2 if VARIANTS[name].slow else 1e-9)
+    assert values[1] == pytest.approx(values[2], rel=1e-9)

@@ -80,6 +80,15 @@ class Cost(ABC):
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
         """Change of `f_L` and `f_R` along (dL, dR): Ṡ R + S dR and Ṡᵀ L + Sᵀ dL."""
 
+    def gauss_newton(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
+        """Ṡ R and ṠᵀL, the change of `f_L` and `f_R` as a Gauss–Newton model has it: the rest needs S itself.
+
+        For a cost that is convex in W this is a positive semidefinite form of (dL, dR).
+        """
+        df_L, df_R = self.derivative(L, R, dL, dR)
+        S_dR, St_dL = self.gradient_products(L, R)(dR, dL)
+        return df_L - S_dR, df_R - St_dL
+
     def value(self, L: Array, R: Array) -> float:
         """Value alone, for trial points of a line search."""
         return Evaluation.of(self.evaluate(L, R)).value
@@ -188,6 +197,11 @@ class Combination(Cost):
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
         """Change of `f_L` and `f_R` along (dL, dR)."""
         df_L, df_R = self._sum([term.derivative(L, R, dL, dR) for _, term in self.terms])
+        return df_L, df_R
+
+    def gauss_newton(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
+        """Ṡ R and ṠᵀL along (dL, dR)."""
+        df_L, df_R = self._sum([term.gauss_newton(L, R, dL, dR) for _, term in self.terms])
         return df_L, df_R
 
     def gradient_products(self, L: Array, R: Array) -> Products:

@@ -16,7 +16,7 @@ from rankfold.costs.start import shortened
 from rankfold.entries.given_arrays import own_sparse, real_vector, with_holes
 from rankfold.entries.lanczos import dominant_svd, random_block
 from rankfold.entries.observed import Duplicates, Observed
-from rankfold.entries.store import EntryStore, LineBlockStore, Operator
+from rankfold.entries.store import EntryStore, LineBlockStore, ModelStore, Operator
 from rankfold.remembered import remembered
 
 # A step-size from this many entries is right to about 1/√entries: for CG as good as the exact one.
@@ -181,6 +181,12 @@ class Completion(Cost):
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
         """Change of `f_L` and `f_R` along (dL, dR): Ṡ R + S dR and Ṡᵀ L + Sᵀ dL."""
         return self.store.derivative(L, R, dL, dR, self.loss)
+
+    def gauss_newton(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
+        """Ṡ R and ṠᵀL along (dL, dR), for positive ℓ″, in one pass where the store has it."""
+        if not isinstance(self.store, ModelStore):
+            return super().gauss_newton(L, R, dL, dR)
+        return self.store.gauss_newton(L, R, dL, dR, self.loss)
 
     def line_blocks(self, L: Array, R: Array) -> LineBlocks:
         """Return 1/|Ω| Σ w ℓ″ R_j R_jᵀ of each row, and the same of each column, with every ℓ″ at L Rᵀ."""

@@ -50,6 +50,11 @@ class FactorRidge(Cost):
         df_L, df_R = self.cost.derivative(L, R, dL, dR)
         return df_L + dL * asarray_like(self.weights, L), df_R + dR * asarray_like(self.weights, L)
 
+    def gauss_newton(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
+        """That of the cost, and the ridge, which is a square itself."""
+        df_L, df_R = self.cost.gauss_newton(L, R, dL, dR)
+        return df_L + dL * asarray_like(self.weights, L), df_R + dR * asarray_like(self.weights, L)
+
     def line_blocks(self, L: Array, R: Array) -> LineBlocks:
         """Return the cost's blocks, with the weights on their diagonals."""
         rows, cols = self.cost.line_blocks(L, R)

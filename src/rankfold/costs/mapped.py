@@ -88,6 +88,11 @@ class Mapped(Cost):
         (A, dA), (B, dB), dtype = self._map((L, dL), (R, dR))
         return self._back(L, dtype, *self.core.derivative(A, B, dA, dB))
 
+    def gauss_newton(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
+        """Ṡ R and ṠᵀL along (dL, dR)."""
+        (A, dA), (B, dB), dtype = self._map((L, dL), (R, dR))
+        return self._back(L, dtype, *self.core.gauss_newton(A, B, dA, dB))
+
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
         """Coefficients, constant first, of t ↦ f((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ), for the square loss."""
         As, Bs, _ = self._map(Ls, Rs)

@@ -211,10 +211,16 @@ class GivenOffsets(Cost):
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
         """Change of `f_L` and `f_R` along (dL, dR)."""
+        return without_offsets(L, *self.completion.derivative(*self._along(L, R, dL, dR)))
+
+    def gauss_newton(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
+        """Ṡ R and ṠᵀL along (dL, dR), for positive ℓ″."""
+        return without_offsets(L, *self.completion.gauss_newton(*self._along(L, R, dL, dR)))
+
+    def _along(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Any, ...]:
         A, dA, B, dB = checked_factors(self.shape, (L, dL), (R, dR))
         here = with_offsets(A, B, self.rows, self.cols)
-        moving = with_offsets(dA, dB, np.zeros_like(self.rows), np.zeros_like(self.cols), 0.0)
-        return without_offsets(L, *self.completion.derivative(*here, *moving))
+        return *here, *with_offsets(dA, dB, np.zeros_like(self.rows), np.zeros_like(self.cols), 0.0)
 
     def line_blocks(self, L: Array, R: Array) -> LineBlocks:
         """Return the blocks of completion at W with the offsets, less their rows and columns."""

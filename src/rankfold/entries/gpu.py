@@ -87,9 +87,18 @@ class GpuObserved:
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss) -> tuple[Array, Array]:
         """Change of S R and SᵀL along (dL, dR)."""
+        return self._change(L, R, dL, dR, loss, MODEL=False)
+
+    def gauss_newton(self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss) -> tuple[Array, Array]:
+        """Ṡ R and ṠᵀL along (dL, dR), for positive ℓ″."""
+        return self._change(L, R, dL, dR, loss, MODEL=True)
+
+    def _change(
+        self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss, MODEL: bool
+    ) -> tuple[Array, Array]:
         check_factors(self.shape, (L, dL), (R, dR))
         A, B, dA, dB = self._tensors(L, R, dL, dR)
-        constants, options = (self._constants(loss),), self._options(loss)
+        constants, options = (self._constants(loss),), self._options(loss, MODEL=MODEL)
         df_L = self.by_row.swept(kernels.gpu.derivative, (A, B, dA, dB), constants, **options)
         df_R = self.by_column.swept(kernels.gpu.derivative, (B, A, dB, dA), constants, **options)
         return _like(L, df_L), _like(L, df_R)

@@ -165,8 +165,17 @@ class Observed:
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss) -> tuple[Array, Array]:
         """Change of S R and SᵀL along (dL, dR)."""
+        return self._change(L, R, dL, dR, loss, model=False)
+
+    def gauss_newton(self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss) -> tuple[Array, Array]:
+        """Ṡ R and ṠᵀL along (dL, dR), for positive ℓ″."""
+        return self._change(L, R, dL, dR, loss, model=True)
+
+    def _change(
+        self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss, model: bool
+    ) -> tuple[Array, Array]:
         A, dA, B, dB = checked_factors(self.shape, (L, dL), (R, dR))
-        kernel = kernels.sweeps.derivative(A.shape[1], loss.kernel_key, self.weighted)
+        kernel = kernels.sweeps.derivative(A.shape[1], loss.kernel_key, self.weighted, model)
         constants = loss.parameter, 1 / self.size
         As, Bs = kernels.layout.laid_out(A, dA), kernels.layout.laid_out(B, dB)
         df_L, df_R = np.empty_like(A), np.empty_like(B)

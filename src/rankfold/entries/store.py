@@ -119,6 +119,14 @@ class EntryStore(Protocol):
 
 
 @runtime_checkable
+class ModelStore(Protocol):
+    """A store with a pass of its own for products with a Gauss–Newton model."""
+
+    def gauss_newton(self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss) -> tuple[Array, Array]:
+        """Return Ṡ R and ṠᵀL for the change Ṡ of S along (dL, dR), with max(ℓ″, 0) in the place of ℓ″."""
+
+
+@runtime_checkable
 class LineBlockStore(Protocol):
     """A store that makes the metric of its entries as well, by a sixth pass."""
 

@@ -121,9 +121,9 @@ def evaluate(
 def derivative(
     start, line, index, value, weight, A, B, dA, dB, out, lines, pieces, constants,
     R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr,
-    LOSS: tl.constexpr, WEIGHTED: tl.constexpr,
+    LOSS: tl.constexpr, WEIGHTED: tl.constexpr, MODEL: tl.constexpr,
 ):  # fmt: skip
-    """Ṡ B + S dB along (dA, dB)."""
+    """Ṡ B + S dB along (dA, dB); of a Gauss–Newton model Ṡ B alone, for positive ℓ″."""
     i, place, there, first, end = _pieces(start, line, lines, pieces, 1, P)
     a, da = _rows(A, i, there, R, RP), _rows(dA, i, there, R, RP)
     parameter, scale = tl.load(constants).to(a.dtype), tl.load(constants + 1)
@@ -135,6 +135,8 @@ def derivative(
         y = tl.load(value + q, mask=here, other=0.0).to(a.dtype)
         b, db = _gathered(B, j, here, R, RP), _gathered(dB, j, here, R, RP)
         loss, slope, bend = _losses(tl.sum(a * b, axis=2), y, parameter, LOSS)
+        if MODEL:
+            slope, bend = slope * 0.0, tl.maximum(bend, 0.0)
         turn = bend * tl.sum(da * b + a * db, axis=2)
         if WEIGHTED:
             w = tl.load(weight + q, mask=here, other=0.0).to(a.dtype)

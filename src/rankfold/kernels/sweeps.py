@@ -1,4 +1,4 @@
-"""The passes over the observed set: value, gradient, its entries, derivative, product.
+"""The passes over the observed set: value, gradient, its entries, derivative and model, product.
 
 A pass over rows takes entry after entry of a row i: gather B_j (of B = R), combine it with A_i (of A = L),
 accumulate. The pass over columns is the same code with the roles exchanged; it recomputes residuals, which is
@@ -107,8 +107,11 @@ def slopes(rank: int, loss: Any, weighted: bool) -> Any:
 
 
 @functools.cache
-def derivative(rank: int, loss: Any, weighted: bool) -> Any:
-    """Kernel for the change `df_A` of `f_A` along (dA, dB); As is laid_out(A, dA), and Bs likewise."""
+def derivative(rank: int, loss: Any, weighted: bool, model: bool = False) -> Any:
+    """Kernel for the change `df_A` of `f_A` along (dA, dB); As is laid_out(A, dA), and Bs likewise.
+
+    With `model`, for what a Gauss–Newton model keeps of it: the part that ℓ″ makes, where that is positive.
+    """
     ahead, m = ahead_by(2 * rank), numbers(weighted)
     (step, shift, width), apart = places(rank, 2), rank > SIDE_BY_SIDE
 
@@ -131,7 +134,10 @@ def derivative(rank: int, loss: Any, weighted: bool) -> Any:
                     dw = np.float64(total(multiply_add(a, db, multiply_add(da, b, zero(a)))))
                     _, slope, second = entry_losses(loss, w, np.float64(data[m * p]), parameter)
                     weight = scale * data[m * p + ONE] if weighted else scale
-                    change = axpy(weight * slope, db, axpy(weight * second * dw, b, change))
+                    if model:
+                        change = axpy(weight * max(second, 0.0) * dw, b, change)
+                    else:
+                        change = axpy(weight * slope, db, axpy(weight * second * dw, b, change))
                 store(df_A, i, change)
 
     return compiled(kernel, cache=isinstance(loss, int))

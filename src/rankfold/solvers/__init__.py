@@ -8,6 +8,7 @@ from rankfold.solvers.auto import Auto
 from rankfold.solvers.base import Located, Method, State, StepReport
 from rankfold.solvers.conjugate_gradient import ConjugateGradient
 from rankfold.solvers.continuation import RankContinuation
+from rankfold.solvers.gauss_newton import GaussNewton
 from rankfold.solvers.gradient_descent import GradientDescent
 from rankfold.solvers.reweighted import ReweightedContinuation
 from rankfold.solvers.trust_region import TrustRegion
@@ -15,6 +16,7 @@ from rankfold.solvers.trust_region import TrustRegion
 __all__ = [
     "Auto",
     "ConjugateGradient",
+    "GaussNewton",
     "GradientDescent",
     "Located",
     "Method",
@@ -26,7 +28,7 @@ __all__ = [
     "by_name",
 ]
 
-_NAMES = {"auto": Auto, "cg": ConjugateGradient, "gd": GradientDescent, "tr": TrustRegion}
+_NAMES = {"auto": Auto, "cg": ConjugateGradient, "gd": GradientDescent, "gn": GaussNewton, "tr": TrustRegion}
 
 
 def by_name(name: str) -> Method[Any]:

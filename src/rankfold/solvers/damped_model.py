@@ -1,0 +1,147 @@
+"""The damped Gauss–Newton model at a point, minimised by conjugate gradients on line blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace
+from numpy.typing import NDArray
+
+from rankfold import kernels
+from rankfold.costs.base import Array
+from rankfold.entries.arrays import like, to_numpy
+from rankfold.linalg import gram, inverse_gram, trace
+from rankfold.problem import Here
+
+_CHUNKS = 64  # of lines, that threads share out
+_ROUNDING = float(np.finfo(np.float64).eps)
+_LOST = 10 * _ROUNDING  # a pivot of a block that is so small beside its diagonal entry is rounding
+
+
+class Minimiser(NamedTuple):
+    """A change of the factors, the decrease that the model promises for it, and the products it took."""
+
+    dL: Array
+    dR: Array
+    decrease: float
+    products: int
+
+
+@dataclass(frozen=True, eq=False)
+class DampedModel:
+    """q(η) = ⟨∂f, η⟩ + ½⟨η, B η⟩ + ½ μ c ⟨η, M η⟩ over changes η = (dL, dR) of the factors, dL above dR.
+
+    B is the Gauss–Newton form (`Cost.gauss_newton`), M the metric (dL RᵀR, dR LᵀL), and the `scale` c makes
+    c M like B on average, so that μ has no unit. All of them move with the factors along a fibre, so that the
+    minimiser is one change of W for all factors of it. B sees no vertical vector: in the metric M, the
+    minimiser is horizontal.
+    """
+
+    here: Here
+    scale: float
+    metrics: tuple[Array, Array]  # RᵀR and LᵀL
+    blocks: NDArray[Any] | None  # those of B / c, (d1 + d2, r, r), where the cost has them
+
+    @staticmethod
+    def at(here: Here) -> DampedModel:
+        """Form the model at a point."""
+        L, R = here.factors
+        metrics = gram(R, R), gram(L, L)
+        if here.problem.cost.has_line_blocks:
+            here.problem.counts.blocks += 1
+            sides = here.problem.cost.line_blocks(L, R)
+            inverses = to_numpy(inverse_gram(R), inverse_gram(L))
+            pairs = zip(sides, inverses, strict=True)
+            scale = float(np.mean([np.sum(side.mean(axis=0) * inverse) for side, inverse in pairs]))
+            scale /= L.shape[1]
+            if isfinite(scale) and scale > 0:
+                return DampedModel(here, scale, metrics, np.concatenate(sides) / scale)
+        return DampedModel(here, _curvature_downhill(here), metrics, None)
+
+    def minimised(self, damping: float, tolerance: float, most: int) -> Minimiser:
+        """Minimise q by conjugate gradients, until its gradient has fallen to `tolerance` of what it was.
+
+        Norms are those of the preconditioner. It ends also after `most` products, where a step lowers q by no
+        more than rounding, and where q bends down, as only for costs that are not convex in W.
+        """
+        precondition = self._preconditioner(damping)
+        r = _stacked(*self.here.partials) / -self.scale
+        z = precondition(r)
+        x, q, rz = 0 * r, z, _inner(r, z)
+        target, decrease, products = tolerance * tolerance * rz, 0.0, 0
+        while products < most and rz > 0:
+            Bq = self._product(q, damping)
+            products += 1
+            bend = _inner(q, Bq)
+            if not bend > 0:
+                break
+            alpha = rz / bend
+            x, r = x + alpha * q, r - alpha * Bq
+            gain = alpha * rz / 2
+            decrease += gain
+            z = precondition(r)
+            rz, before = _inner(r, z), rz
+            if gain <= _ROUNDING * decrease or not rz > target:
+                break
+            q = z + (rz / before) * q
+        d = self.here.factors[0].shape[0]
+        return Minimiser(x[:d, :], x[d:, :], self.scale * decrease, products)
+
+    def length(self, dL: Array, dR: Array) -> float:
+        """Return the length of a change in the metric M."""
+        return sqrt(max(_inner(dL @ self.metrics[0], dL) + _inner(dR @ self.metrics[1], dR), 0.0))
+
+    def _product(self, z: Array, damping: float) -> Array:
+        """(B / c + μ M) z, in one pass over the entries."""
+        L, R = self.here.factors
+        parts = z[: L.shape[0], :], z[L.shape[0] :, :]
+        self.here.problem.counts.hessians += 1
+        changes = self.here.problem.cost.gauss_newton(L, R, *parts)
+        terms = zip(changes, parts, self.metrics, strict=True)
+        return _stacked(*(change / self.scale + part @ (damping * M) for change, part, M in terms))
+
+    def _preconditioner(self, damping: float) -> Callable[[Array], Array]:
+        """Return the inverse of the blocks of B / c + μ M, one for each row of L and of R; or of M alone."""
+        L, R = self.here.factors
+        d, r = L.shape
+        if self.blocks is None:
+            inverses = [inverse_gram(Y) / (1 + damping) for Y in (R, L)]
+            return lambda z: _stacked(z[:d, :] @ inverses[0], z[d:, :] @ inverses[1])
+        metrics, lines = to_numpy(*self.metrics), len(self.blocks)
+        Q = np.empty((lines, r, r))
+        Q[:d], Q[d:] = self.blocks[:d] + damping * metrics[0], self.blocks[d:] + damping * metrics[1]
+        bounds = np.linspace(0, lines, min(_CHUNKS, lines) + 1).astype(np.uint64)
+        inverse, eye = np.empty((lines * r, r), np.float32), np.eye(r)
+        arguments = bounds, Q.reshape(lines * r, r), 1.0, np.zeros(r), _LOST, inverse
+        kernels.pool.run(kernels.line_blocks.invert(r), _CHUNKS, lines * r**3 / 2, arguments)
+        solve = kernels.line_blocks.solve(r)
+
+        def solved(z: Array) -> Array:
+            (x,) = to_numpy(z)
+            out = np.empty(x.shape)
+            kernels.pool.run(solve, _CHUNKS, 3 * x.size * r, (bounds, inverse, eye, eye, x, out))
+            return like(z, out.astype(x.dtype, copy=False))
+
+        return solved
+
+
+def _stacked(left: Array, right: Array) -> Array:
+    return array_namespace(left).concat([left, right], axis=0)
+
+
+def _inner(x: Array, y: Array) -> float:
+    return trace(gram(x, y))
+
+
+def _curvature_downhill(here: Here) -> float:
+    """Return what B is of M along the gradient that the metric M has; 1 where it is nothing."""
+    (L, R), (f_L, f_R) = here.factors, here.partials
+    dL, dR = f_L @ inverse_gram(R), f_R @ inverse_gram(L)
+    here.problem.counts.hessians += 1
+    change_L, change_R = here.problem.cost.gauss_newton(L, R, dL, dR)
+    bend, squared = _inner(dL, change_L) + _inner(dR, change_R), _inner(dL, f_L) + _inner(dR, f_R)
+    return bend / squared if bend > 0 and squared > 0 else 1.0
