@@ -26,6 +26,7 @@ from rankfold.geometry import Embedded as Embedded
 from rankfold.geometry import FullRank as FullRank
 from rankfold.geometry import Geometry as Geometry
 from rankfold.geometry import Polar as Polar
+from rankfold.geometry import PositiveSemidefinite as PositiveSemidefinite
 from rankfold.geometry import SubspaceProjection as SubspaceProjection
 from rankfold.problem import Problem as Problem
 from rankfold.run import stopping as stopping

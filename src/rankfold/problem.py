@@ -78,7 +78,7 @@ class Problem:
 
     def start(self, seed: int = 0) -> Point:
         """Return the cost's own start point, on this geometry."""
-        return self.geometry.from_svd(*self.cost.start(self.geometry.rank, seed))
+        return self.geometry.nearest(*self.cost.start(self.geometry.rank, seed))
 
 
 class Here:
@@ -102,13 +102,17 @@ class Here:
     def partials(self) -> tuple[Array, Array]:
         """The partial derivatives (f_L, f_R)."""
         _, f_L, f_R = self._evaluation
-        return f_L, f_R
+        if not self.problem.geometry.symmetric:
+            return f_L, f_R
+        half = (f_L + f_R) / 2  # those of the symmetric part of S
+        return half, half
 
     @remembered
     def data_metric(self) -> DataMetric | None:
         """The metric of the cost's data, formed here; None where the cost has no curvature."""
         self.problem.counts.blocks += 1
-        return DataMetric.formed(self.problem.cost, *self.factors)
+        symmetric = self.problem.geometry.symmetric
+        return DataMetric.formed(self.problem.cost, *self.factors, symmetric=symmetric)
 
     def lifted(self, dL: Array, dR: Array) -> Tangent:
         """The horizontal vector along which the factors change by (dL, dR), as far as W is concerned."""
