@@ -6,11 +6,13 @@ from rankfold.checks import check_retraction as check_retraction
 from rankfold.costs import Completion as Completion
 from rankfold.costs import Cost as Cost
 from rankfold.costs import Custom as Custom
+from rankfold.costs import Distances as Distances
 from rankfold.costs import Frobenius as Frobenius
 from rankfold.costs import Loss as Loss
 from rankfold.costs import Nuclear as Nuclear
 from rankfold.costs import Pairs as Pairs
 from rankfold.costs import Regression as Regression
+from rankfold.costs import Triplets as Triplets
 from rankfold.costs import Unobserved as Unobserved
 from rankfold.costs import WithOffsets as WithOffsets
 from rankfold.estimators.completion.matrix_completion import MatrixCompletion as MatrixCompletion
