@@ -7,6 +7,7 @@ from rankfold.costs import Completion as Completion
 from rankfold.costs import Cost as Cost
 from rankfold.costs import Custom as Custom
 from rankfold.costs import Distances as Distances
+from rankfold.costs import FactorPenalty as FactorPenalty
 from rankfold.costs import Frobenius as Frobenius
 from rankfold.costs import Loss as Loss
 from rankfold.costs import Nuclear as Nuclear

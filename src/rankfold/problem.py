@@ -50,6 +50,12 @@ class Problem:
                 f"cost.shape {tuple(self.cost.shape)} and geometry.shape {self.geometry.shape} differ: "
                 "build both with the same shape (rows, columns)"
             )
+        if self.cost.factored and not self.geometry.has_factors:
+            raise ValueError(
+                f"a penalty on single factors is no function of W, and points of {self.geometry!r} stand for "
+                "W: with the same W, they would have different values. Use FullRank(metric='euclidean'), "
+                "whose points are the factors, or rankfold.Nuclear, what is left of it at the best factors"
+            )
 
     @classmethod
     def of(cls, cost: Cost, rank: int) -> Problem:
@@ -91,7 +97,9 @@ class Here:
     @remembered
     def _evaluation(self) -> Evaluation:
         self.problem.counts.gradients += 1
-        return Evaluation.of(self.problem.cost.evaluate(*self.problem.geometry.factors(self.x)))
+        cost, geometry = self.problem.cost, self.problem.geometry
+        evaluate = cost.evaluate_factored if geometry.has_factors else cost.evaluate
+        return Evaluation.of(evaluate(*geometry.factors(self.x)))
 
     @property
     def factors(self) -> tuple[Array, Array]:

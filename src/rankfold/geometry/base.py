@@ -54,6 +54,8 @@ class Geometry(ABC):
     second_order: bool = False
     #: whether all W are symmetric, with L = R: only the symmetric part of a cost's gradient then counts
     symmetric: bool = False
+    #: whether points are L and R themselves, up to rotations of both: costs may then depend on the factors
+    has_factors: bool = False
 
     def __init__(self, shape: tuple[int, int], rank: int) -> None:
         self.shape, self.rank = _checked(shape, rank)

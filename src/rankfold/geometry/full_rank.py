@@ -120,6 +120,7 @@ class FullRank(ProductGeometry):
     def __init__(self, shape: tuple[int, int], rank: int, metric: str = "invariant") -> None:
         super().__init__(shape, rank, metric=metric)
         self.metric = metric
+        self.has_factors = self.structure.generator is None
 
     @property
     def dimension(self) -> int:

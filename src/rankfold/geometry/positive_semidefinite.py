@@ -132,6 +132,7 @@ class PositiveSemidefinite(ProductGeometry):
     structures = _METRICS
     straight = True
     symmetric = True
+    has_factors = True
 
     def __init__(self, shape: tuple[int, int], rank: int, metric: str = "invariant") -> None:
         super().__init__(shape, rank, metric=metric)
