@@ -18,6 +18,7 @@ from rankfold.costs import Unobserved as Unobserved
 from rankfold.costs import WithOffsets as WithOffsets
 from rankfold.estimators.completion.matrix_completion import MatrixCompletion as MatrixCompletion
 from rankfold.estimators.completion.regularization_path import RegularizationPath as RegularizationPath
+from rankfold.estimators.distances.low_rank_distance import LowRankDistance as LowRankDistance
 from rankfold.estimators.imputer.low_rank_imputer import LowRankImputer as LowRankImputer
 from rankfold.estimators.model_files import ModelFileError as ModelFileError
 from rankfold.estimators.model_files import load as load

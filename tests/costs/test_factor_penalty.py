@@ -32,6 +32,12 @@ def test_value_partials_and_their_change():
     assert_allclose(df_R, 1.4 * dR)
 
 
+def test_blocks_are_second_derivatives():
+    rows, cols = PENALTY.line_blocks(*factors(SHAPE, 2, count=1))
+    assert_allclose(rows, np.broadcast_to(0.6 * np.eye(2), (6, 2, 2)))
+    assert_allclose(cols, np.broadcast_to(1.4 * np.eye(2), (5, 2, 2)))
+
+
 def test_the_polynomial_is_that_of_the_curve():
     L0, R0, L1, R1, L2, _ = factors(SHAPE, 2, count=3)
     found = PENALTY.polynomial((L0, L1, L2), (R0, R1))

@@ -8,7 +8,8 @@ from math import isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.costs.base import ANY_SHAPE, Array, Cost, Evaluation, Products
+from rankfold.costs.base import ANY_SHAPE, Array, Cost, Evaluation, LineBlocks, Products
+from rankfold.entries.arrays import to_numpy
 from rankfold.linalg import gram, trace
 
 
@@ -38,6 +39,7 @@ class FactorPenalty(Cost):
     shape = ANY_SHAPE
     quadratic = True  # along a line, which is what counts: L and R take part apart from each other
     has_start = False
+    has_line_blocks = True
     value_at_zero = 0.0
     factored = True
 
@@ -58,6 +60,13 @@ class FactorPenalty(Cost):
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
         """Change of the partial derivatives: 2λ_L dL and 2λ_R dR."""
         return 2 * self.left * dL, 2 * self.right * dR
+
+    def line_blocks(self, L: Array, R: Array) -> LineBlocks:
+        """Return 2λ_L I for every row, 2λ_R I for every column."""
+        A, B = to_numpy(L, R)
+        identity = np.eye(A.shape[1], dtype=A.dtype)
+        sides = ((self.left, A), (self.right, B))
+        return LineBlocks(*(np.broadcast_to(2 * w * identity, (len(Z), *identity.shape)) for w, Z in sides))
 
     def gradient_products(self, L: Array, R: Array) -> Products:
         """Raise TypeError: there is no S = ∇f(W)."""
