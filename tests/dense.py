@@ -10,6 +10,42 @@ from array_api_compat import array_namespace
 from rankfold.costs.base import Cost, Evaluation
 
 
+class OffDiagonal(Cost):
+    """A cost of d1×d2 matrices as one of symmetric matrices: of their block of d1 rows and d2 other columns.
+
+    Where a point Y has the rows of L and of R, that block of Y Yᵀ is L Rᵀ: any matrix of the rank.
+    """
+
+    def __init__(self, cost):
+        self.cost, self.quadratic = cost, cost.quadratic
+        self.shape = (sum(cost.shape),) * 2
+        self.split = cost.shape[0]
+
+    def _parts(self, L, R):
+        return L[: self.split, :], R[self.split :, :]
+
+    def _padded(self, f_L, f_R):
+        xp = array_namespace(f_L)
+        return xp.concat([f_L, xp.zeros_like(f_R)]), xp.concat([xp.zeros_like(f_L), f_R])
+
+    def evaluate(self, L, R):
+        value, f_L, f_R = self.cost.evaluate(*self._parts(L, R))
+        return Evaluation(value, *self._padded(f_L, f_R))
+
+    def value(self, L, R):
+        return self.cost.value(*self._parts(L, R))
+
+    def derivative(self, L, R, dL, dR):
+        return self._padded(*self.cost.derivative(*self._parts(L, R), *self._parts(dL, dR)))
+
+    def polynomial(self, Ls, Rs):
+        return self.cost.polynomial([L[: self.split, :] for L in Ls], [R[self.split :, :] for R in Rs])
+
+    @property
+    def value_at_zero(self):
+        return self.cost.value_at_zero
+
+
 class DenseCost(Cost):
     """f(W) = Σ log cosh(W − C): smooth, convex, and quadratic nowhere."""
 

@@ -6,15 +6,19 @@ from rankfold.checks import check_retraction as check_retraction
 from rankfold.costs import Completion as Completion
 from rankfold.costs import Cost as Cost
 from rankfold.costs import Custom as Custom
+from rankfold.costs import Distances as Distances
+from rankfold.costs import FactorPenalty as FactorPenalty
 from rankfold.costs import Frobenius as Frobenius
 from rankfold.costs import Loss as Loss
 from rankfold.costs import Nuclear as Nuclear
 from rankfold.costs import Pairs as Pairs
 from rankfold.costs import Regression as Regression
+from rankfold.costs import Triplets as Triplets
 from rankfold.costs import Unobserved as Unobserved
 from rankfold.costs import WithOffsets as WithOffsets
 from rankfold.estimators.completion.matrix_completion import MatrixCompletion as MatrixCompletion
 from rankfold.estimators.completion.regularization_path import RegularizationPath as RegularizationPath
+from rankfold.estimators.distances.low_rank_distance import LowRankDistance as LowRankDistance
 from rankfold.estimators.imputer.low_rank_imputer import LowRankImputer as LowRankImputer
 from rankfold.estimators.model_files import ModelFileError as ModelFileError
 from rankfold.estimators.model_files import load as load
@@ -26,6 +30,7 @@ from rankfold.geometry import Embedded as Embedded
 from rankfold.geometry import FullRank as FullRank
 from rankfold.geometry import Geometry as Geometry
 from rankfold.geometry import Polar as Polar
+from rankfold.geometry import PositiveSemidefinite as PositiveSemidefinite
 from rankfold.geometry import SubspaceProjection as SubspaceProjection
 from rankfold.problem import Problem as Problem
 from rankfold.run import stopping as stopping

@@ -52,6 +52,12 @@ class Problem:
                 f"cost.shape {tuple(self.cost.shape)} and geometry.shape {self.geometry.shape} differ: "
                 "build both with the same shape (rows, columns)"
             )
+        if self.cost.factored and not self.geometry.has_factors:
+            raise ValueError(
+                f"a penalty on single factors is no function of W, and points of {self.geometry!r} stand for "
+                "W: with the same W, they would have different values. Use FullRank(metric='euclidean'), "
+                "whose points are the factors, or rankfold.Nuclear, what is left of it at the best factors"
+            )
 
     @classmethod
     def of(cls, cost: Cost, rank: int) -> Problem:
@@ -80,7 +86,7 @@ class Problem:
 
     def start(self, seed: int = 0) -> Point:
         """Return the cost's own start point, on this geometry."""
-        return self.geometry.from_svd(*self.cost.start(self.geometry.rank, seed))
+        return self.geometry.nearest(*self.cost.start(self.geometry.rank, seed))
 
 
 class Here:
@@ -97,7 +103,9 @@ class Here:
     @remembered
     def _evaluation(self) -> Evaluation:
         self.problem.counts.gradients += 1
-        return Evaluation.of(self.problem.cost.evaluate(*self.factors))
+        cost = self.problem.cost
+        evaluate = cost.evaluate_factored if self.problem.geometry.has_factors else cost.evaluate
+        return Evaluation.of(evaluate(*self.factors))
 
     @remembered
     def tall(self) -> Point:
@@ -119,7 +127,10 @@ class Here:
     def partials(self) -> tuple[Array, Array]:
         """The partial derivatives (f_L, f_R)."""
         _, f_L, f_R = self._evaluation
-        return f_L, f_R
+        if not self.problem.geometry.symmetric:
+            return f_L, f_R
+        half = (f_L + f_R) / 2  # those of the symmetric part of S
+        return half, half
 
     @remembered
     def lazy_partials(self) -> tuple[Array, Array]:
@@ -141,7 +152,8 @@ class Here:
     def data_metric(self) -> DataMetric | None:
         """The metric of the cost's data, formed here; None where the cost has no curvature."""
         self.problem.counts.blocks += 1
-        return DataMetric.formed(self.problem.cost, *self.factors)
+        symmetric = self.problem.geometry.symmetric
+        return DataMetric.formed(self.problem.cost, *self.factors, symmetric=symmetric)
 
     def lifted(self, dL: Array, dR: Array) -> Tangent:
         """The horizontal vector along which the factors change by (dL, dR), as far as W is concerned."""

@@ -158,6 +158,45 @@ def mapped(core):
     return Case(cost, lambda W: core.dense(tensor(X) @ W))
 
 
+def squared_distances(W):
+    q = torch.diagonal(W)
+    return q[:, None] + q[None, :] - W - W.T
+
+
+def distances(loss="square", features=None, weights=None):
+    rng = np.random.default_rng(8)
+    where = np.array([(i, j) for i in range(9) for j in range(9) if i < j and rng.uniform() < 0.7])
+    X = rng.standard_normal((9, 6)) if features == "dense" else np.eye(9)
+    X = X if features else np.eye(6)
+    where = where if features else where[(where < 6).all(1)]
+    y = rng.uniform(1, 5, len(where))
+    w = None if weights is None else rng.uniform(0.5, 2, len(where))
+    cost = rf.Distances(where, y, features=X if features else None, weights=w, loss=named(loss))
+
+    def function(W):
+        D = squared_distances(tensor(X) @ W @ tensor(X).T)[where[:, 0], where[:, 1]]
+        return (tensor(np.ones(len(y)) if w is None else w) * FORMULAS[loss](D, tensor(y))).mean()
+
+    return Case(cost, function)
+
+
+def triplets(loss, features=False):
+    rng = np.random.default_rng(9)
+    X = rng.standard_normal((8, 6)) if features else np.eye(6)
+    where = np.array([rng.choice(len(X), 3, replace=False) for _ in range(15)])
+    where = np.vstack([where, where[:2]])
+    w = rng.uniform(0.5, 2, len(where))
+    form = sparse.csr_array(X) if features else None
+    cost = rf.Triplets(where, 6 if form is None else None, form, w, loss)
+    i, j, k = where.T
+
+    def function(W):
+        D = squared_distances(tensor(X) @ W @ tensor(X).T)
+        return (tensor(w) * FORMULAS[loss](D[i, k] - D[i, j], torch.ones(len(where)))).mean()
+
+    return Case(cost, function)
+
+
 MASK = np.zeros(SHAPE)
 MASK[ROWS, COLS] = 1
 D_R, D_C = (np.random.default_rng(7).uniform(0.5, 3, d) for d in SHAPE)
@@ -252,6 +291,12 @@ COSTS = {
     "given offsets, logistic": partial(given_offsets, "logistic"),
     "mapped": lambda: mapped(Case(plain(), mean_square)),
     "mapped offsets": lambda: mapped(offsets(0.7, 3.0, 2.0)),
+    "distances": distances,
+    "distances, weighted": partial(distances, weights="uniform"),
+    "distances, logarithms of counts": partial(distances, "poisson"),
+    "distances, features": partial(distances, features="dense"),
+    "triplets": partial(triplets, "logistic"),
+    "triplets, features": partial(triplets, "logistic", features=True),
     "frobenius": lambda: Case(rf.Frobenius(0.3), lambda W: 0.3 * square(W)),
     "nuclear": lambda: Case(rf.Nuclear(0.3), lambda W: 0.3 * nuclear(W), smooth=False),
     "nuclear, weighted": lambda: Case(

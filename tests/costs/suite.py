@@ -193,7 +193,7 @@ def results_come_back_in_kind(case):
 
 def derivatives_are_right_on(variant, cost, rank, seed=0):
     """Taylor slopes and symmetry on one geometry."""
-    problem = rf.Problem(cost, VARIANTS[variant](cost.shape, rank))
+    problem = VARIANTS[variant].problem(cost, rank)
     x = well_conditioned_point(problem.geometry, seed)
     gradient = rf.check_gradient(problem, x, seed)
     assert gradient.ok, str(gradient)

@@ -20,9 +20,9 @@ def smooth(L, R):
 
 
 def on(device, variant):
-    geometry = VARIANTS[variant](SHAPE, 3)
     like = torch.zeros(1, dtype=torch.float64, device=device)
-    return rf.Problem(rf.Custom(smooth, SHAPE, like=like), geometry), geometry.random_point(0, like=like)
+    problem = VARIANTS[variant].problem(rf.Custom(smooth, SHAPE, like=like), 3)
+    return problem, problem.geometry.random_point(0, like=like)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -53,7 +53,7 @@ def test_every_geometry_reaches_the_closed_form(sizes, variant):
     cost = rf.Regression(X, Y)
     n, q, k = sizes
     for rank in range(1, min(n, q, k) + 1):
-        problem = rf.Problem(cost, VARIANTS[variant](cost.shape, rank))
+        problem = VARIANTS[variant].problem(cost, rank)
         best = best_value(X, Y, rank)
         enough = best + 1e-10 * max(best, 1e-6 * cost.value_at_zero)
         result = rf.minimize(

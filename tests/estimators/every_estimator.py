@@ -35,6 +35,10 @@ def example(name: str, **settings: Any) -> Example:
         case "LowRankImputer":
             table = np.where(holes, np.nan, X @ rng.standard_normal((6, 6)))
             made = Example(rf.LowRankImputer(2, tol=0.1), table, None, "transform")
+        case "LowRankDistance":
+            table, pairs = rng.standard_normal((12, 4)), np.argwhere(np.triu(np.ones((12, 12)), 1))
+            y = np.sum((table[pairs[:, 0], :2] - table[pairs[:, 1], :2]) ** 2, axis=1)
+            made = Example(rf.LowRankDistance(2, points=table, regularization=1.0), pairs, y)
         case "PairRegressor":
             left, right = rng.standard_normal((9, 3)), rng.standard_normal((7, 2))
             pairs = np.argwhere(np.ones((9, 7)))

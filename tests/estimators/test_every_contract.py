@@ -40,6 +40,9 @@ DEFAULTS = {
     "LowRankImputer": COMMON
     | {"rank": "auto", "missing_values": "nan", "keep_empty_features": False, "add_indicator": False}
     | {"max_iter": 50, "tol": 1e-2},
+    "LowRankDistance": COMMON
+    | {"rank": "auto", "points": None, "loss": "auto", "regularization": 0.1}
+    | {"solver": "auto", "max_iter": 500, "tol": 1e-13},
     "PairRegressor": ITERATIVE | PAIRS,
     "PairClassifier": ITERATIVE | PAIRS,
     "ReducedRankRegression": ITERATIVE

@@ -51,7 +51,8 @@ def everything(problem, x, xi):
 @pytest.mark.parametrize("size", [((9, 7), 3), ((4, 6), 4), ((5, 5), 1)])
 def test_every_operation_agrees_with_numpy_float64(name, dtype, backend, size):
     shape, rank = size
-    problem = rf.Problem(DenseCost(shape), VARIANTS[name](shape, rank))
+    geometry = VARIANTS[name](shape, rank)
+    problem = rf.Problem(DenseCost(geometry.shape), geometry)
     x = well_conditioned_point(problem.geometry, 0)
     xi = problem.geometry.random_tangent(x, 1)
     truth = everything(problem, x, xi)

@@ -24,7 +24,7 @@ def test_rank(name, rank):
 @pytest.mark.parametrize("shape", [(5,), (0, 4), (3, -2), (2.5, 4)])
 def test_shape(name, shape):
     with pytest.raises(ValueError, match="shape must be two positive integers"):
-        VARIANTS[name](shape, 1)
+        VARIANTS[name].make(shape, 1)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,8 @@ def test_shape(name, shape):
         (lambda: rf.FullRank((4, 4), 2, metric="flat"), "metric must be one of 'invariant'"),
         (lambda: rf.SubspaceProjection((4, 4), 2, metric="flat"), "metric must be one of 'invariant'"),
         (lambda: rf.Polar((4, 4), 2, middle="full"), "middle must be one of 'spd'"),
+        (lambda: rf.PositiveSemidefinite((4, 4), 2, metric="flat"), "metric must be one of 'invariant'"),
+        (lambda: rf.PositiveSemidefinite((4, 5), 2), r"shape must be square, .* got \(4, 5\)"),
     ],
 )
 def test_variant(make, words):
@@ -98,11 +100,11 @@ def test_b_that_is_not_in_its_space(name, B, words):
 @every
 def test_from_svd_checks_what_it_is_given(name):
     geometry = VARIANTS[name]((6, 5), 2)
-    U, V = np.eye(6)[:, :2], np.eye(5)[:, :2]
+    U, V = (np.eye(d)[:, :2] for d in geometry.shape)
     with pytest.raises(ValueError, match="U must have orthonormal columns"):
         geometry.from_svd(U * 3, np.ones(2), V)
-    with pytest.raises(ValueError, match=r"V must have shape \(5, 2\)"):
-        geometry.from_svd(U, np.ones(2), U)
+    with pytest.raises(ValueError, match=rf"V must have shape \({geometry.shape[1]}, 2\)"):
+        geometry.from_svd(U, np.ones(2), np.eye(7)[:, :2])
     with pytest.raises(ValueError, match="s must be positive"):
         geometry.from_svd(U, np.array([1.0, -1.0]), V)
 
@@ -136,7 +138,7 @@ def test_checks_find_a_wrong_hessian_and_a_wrong_projection(monkeypatch):
     assert "WRONG" in str(check)
 
 
-@pytest.mark.parametrize("kind", [rf.FullRank, rf.SubspaceProjection])
+@pytest.mark.parametrize("kind", [rf.FullRank, rf.SubspaceProjection, rf.PositiveSemidefinite])
 def test_a_geometry_knows_its_metric(kind):
-    default, euclidean = kind((5, 4), 2), kind((5, 4), 2, metric="euclidean")
+    default, euclidean = kind((5, 5), 2), kind((5, 5), 2, metric="euclidean")
     assert (default.metric, euclidean.metric) == (default.option["metric"], "euclidean")

@@ -37,7 +37,7 @@ def test_projection_is_idempotent_and_horizontal(name, condition, seed):
 def test_gradient_is_finite_and_accurate(name, condition):
     """⟨grad, ξ⟩ = ⟨S, Ẇ⟩, with S = W − C known densely."""
     geometry, x = ill_conditioned(name, condition)
-    S = dense(geometry, x) - np.random.default_rng(1).standard_normal(SHAPE)
+    S = dense(geometry, x) - np.random.default_rng(1).standard_normal(geometry.shape)
     L, R = geometry.factors(x)
     gradient = geometry.gradient(x, S @ R, S.T @ L)
     assert all(np.all(np.isfinite(part)) for part in gradient)

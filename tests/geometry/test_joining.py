@@ -62,6 +62,10 @@ class OwnPolar(rf.Polar):
     """A subclass that changes nothing."""
 
 
+class OwnSemidefinite(rf.PositiveSemidefinite):
+    """A subclass that changes nothing."""
+
+
 class OwnSubspace(rf.SubspaceProjection):
     """A subclass that changes nothing."""
 
@@ -78,6 +82,7 @@ NEW = {
             WithOwnMetric: ("GH-invariant", "GH-preconditioned"),
             OwnPolar: ("UBV-spd", "UBV-diagonal"),
             OwnSubspace: ("UY-invariant", "UY-euclidean"),
+            OwnSemidefinite: ("YY-invariant", "YY-preconditioned", "YY-euclidean"),
         }.items()
         for name in names
     },
@@ -116,7 +121,7 @@ def test_subclasses_pass_the_checks(name):
     for shape, rank in [((8, 6), 3), ((3, 9), 3), ((5, 5), 1)]:
         geometry = make(shape, rank)
         assert rf.check_geometry(geometry, seed=1).ok
-        problem = rf.Problem(DenseCost(shape), geometry)
+        problem = rf.Problem(DenseCost(geometry.shape), geometry)
         assert rf.check_gradient(problem, seed=1).ok
         assert rf.check_hessian(problem, seed=1).ok
 
@@ -138,7 +143,7 @@ def test_types_and_names_are_public():
     for variant in VARIANTS.values():
         geometry = variant.example
         assert type(geometry) is getattr(rf, type(geometry).__name__)
-        assert repr(geometry).startswith(f"{type(geometry).__name__}((6, 5), rank=2")
+        assert repr(geometry).startswith(f"{type(geometry).__name__}({variant.shape((6, 5))}, rank=2")
 
 
 def test_the_options_of_a_subclass_are_named_in_errors():

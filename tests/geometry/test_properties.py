@@ -93,9 +93,11 @@ def test_lift_is_horizontal_with_the_same_velocity_and_lowered_is_its_adjoint(na
         assert name == "UBV-diagonal"
         return
     x, rng = well_conditioned_point(geometry, seed), np.random.default_rng(seed)
-    (L, R), (dL, dR) = geometry.factors(x), (rng.standard_normal((d, rank)) for d in shape)
+    (L, R), (dL, dR) = geometry.factors(x), (rng.standard_normal((d, rank)) for d in geometry.shape)
     z, xi = geometry.lift(x, dL, dR), geometry.random_tangent(x, seed)
-    np.testing.assert_allclose(velocity(geometry, x, z), dL @ R.T + L @ dR.T, atol=1e-10)
+    dW = dL @ R.T + L @ dR.T
+    expected = (dW + dW.T) / 2 if geometry.symmetric else dW
+    np.testing.assert_allclose(velocity(geometry, x, z), expected, atol=1e-10)
     scale_z = 1 + geometry.norm(x, z)
     assert geometry.norm(x, minus(geometry.to_tangent(x, z), z)) <= 1e-10 * scale_z
     assert geometry.norm(x, minus(geometry.to_horizontal(x, z), z)) <= 1e-10 * scale_z
@@ -197,12 +199,25 @@ def test_transport_to_the_same_point_is_the_identity(name, size, seed):
     assert geometry.norm(x, minus(geometry.transport(x, xi, x), xi)) <= 1e-12
 
 
+def point_of_square(geometry):
+    """Return a point whose W is symmetric and positive semidefinite."""
+    Y = np.random.default_rng(3).standard_normal((geometry.shape[0], geometry.rank))
+    return geometry.from_factors(Y, Y)
+
+
 @every
 @pytest.mark.parametrize("target", VARIANTS)
 def test_conversions_keep_w(name, target):
     for shape, rank in [((9, 6), 3), ((5, 8), 5), ((4, 4), 1)]:
-        source, other = VARIANTS[name](shape, rank), VARIANTS[target](shape, rank)
-        x = source.random_point(3)
+        source = VARIANTS[name](shape, rank)
+        other = VARIANTS[target](source.shape, rank)
+        if other.symmetric and not source.symmetric:
+            square = VARIANTS[name](other.shape, rank)
+            with pytest.raises(ValueError, match="W must be symmetric and positive semidefinite"):
+                other.convert(square.random_point(3), square)
+            source, x = square, point_of_square(square)
+        else:
+            x = source.random_point(3)
         W = dense(source, x)
         y = other.validate(other.convert(x, source))
         np.testing.assert_allclose(dense(other, y), W, atol=1e-12 * np.abs(W).max())

@@ -8,7 +8,7 @@ order, where do its fields live?) is asked of it; a `Variant` declares the rest.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import pytest
 from hypothesis import strategies as st
 
 import rankfold as rf
-from dense import DenseCost
+from dense import DenseCost, OffDiagonal
 from rankfold.geometry.product import ProductGeometry
 
 inv, tr = np.linalg.inv, np.trace
@@ -35,13 +35,32 @@ class Variant:
     horizontal: Callable[..., Any] | None = None
     #: whether first-order solvers are known to crawl on it: a negative example of the paper
     slow: bool = False
+    #: whether its matrices are symmetric and positive semidefinite, so that shapes are square
+    symmetric: bool = False
 
     def __call__(self, shape, rank):
-        return self.make(shape, rank)
+        return self.make(self.shape(shape), rank)
+
+    def shape(self, shape):
+        """Return the shape nearest to the one asked for that the geometry has: as many rows as columns."""
+        return (shape[0], shape[0]) if self.symmetric else shape
+
+    def problem(self, cost, rank):
+        """Return the problem of a cost of matrices of any shape: of a block of those that are symmetric."""
+        cost = OffDiagonal(cost) if self.symmetric else cost
+        return rf.Problem(cost, self.make(cost.shape, rank))
+
+    def completion(self, shape, rank, oversampling, seed, **options):
+        """Return a random completion instance whose matrix the geometry holds."""
+        data = rf.data.random_completion(self.shape(shape), rank, oversampling, seed, **options)
+        if not self.symmetric:
+            return data
+        exact = [np.einsum("kr,kr->k", data.L[data.rows], Z[data.cols]) for Z in (data.R, data.L)]
+        return replace(data, values=data.values - exact[0] + exact[1], R=data.L)
 
     @property
     def example(self):
-        return self.make((6, 5), 2)
+        return self((6, 5), 2)
 
     @property
     def is_product(self):
@@ -94,6 +113,10 @@ def truncated(x, xi):
     return (U[:, :r] * s[:r]) @ Vt[:r]
 
 
+def symmetric_retraction(x, xi):
+    return (x.Y + xi.Y) @ (x.Y + xi.Y).T
+
+
 def skew(A):
     return A - A.T
 
@@ -141,6 +164,27 @@ VARIANTS = {
         lambda x, xi, eta: sum(np.sum(u * v) for u, v in zip(xi, eta, strict=True)),
         truncated,
     ),
+    "YY-invariant": Variant(
+        option(rf.PositiveSemidefinite, metric="invariant"),
+        weighted_metric(lambda Y: (inv(Y.T @ Y),)),
+        symmetric_retraction,
+        lambda x, z: skew(x.Y.T @ z.Y @ inv(x.Y.T @ x.Y)),
+        symmetric=True,
+    ),
+    "YY-preconditioned": Variant(
+        option(rf.PositiveSemidefinite, metric="preconditioned"),
+        weighted_metric(lambda Y: (Y.T @ Y,)),
+        symmetric_retraction,
+        lambda x, z: skew(x.Y.T @ z.Y @ x.Y.T @ x.Y),
+        symmetric=True,
+    ),
+    "YY-euclidean": Variant(
+        option(rf.PositiveSemidefinite, metric="euclidean"),
+        weighted_metric(lambda Y: (np.eye(Y.shape[1]),)),
+        symmetric_retraction,
+        lambda x, z: skew(x.Y.T @ z.Y),
+        symmetric=True,
+    ),
 }
 
 
@@ -174,7 +218,7 @@ def point_with(geometry, singular_values, seed=0):
     """Return the point of a random W with the given singular values."""
     rng = np.random.default_rng(seed)
     U, V = (np.linalg.qr(rng.standard_normal((d, geometry.rank)))[0] for d in geometry.shape)
-    return geometry.from_svd(U, np.asarray(singular_values, dtype=float), V)
+    return geometry.from_svd(U, np.asarray(singular_values, dtype=float), U if geometry.symmetric else V)
 
 
 def well_conditioned_point(geometry, seed):
@@ -187,7 +231,8 @@ def well_conditioned_point(geometry, seed):
 def located(name, size, seed):
     """Return a problem of that variant, at a point."""
     shape, rank = size
-    problem = rf.Problem(DenseCost(shape, seed % 1000), VARIANTS[name](shape, rank))
+    geometry = VARIANTS[name](shape, rank)
+    problem = rf.Problem(DenseCost(geometry.shape, seed % 1000), geometry)
     return problem, problem.at(well_conditioned_point(problem.geometry, seed))
 
 

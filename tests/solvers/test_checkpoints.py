@@ -12,6 +12,7 @@ METHODS = {
     rf.Polar: [rf.GradientDescent(), rf.ConjugateGradient(), rf.GaussNewton(), OptSpace()],
     rf.SubspaceProjection: [rf.TrustRegion(), RTRMC()],
     rf.Embedded: [rf.TrustRegion(), rf.RankContinuation(), SVP()],
+    rf.PositiveSemidefinite: [rf.Auto(), rf.TrustRegion(), rf.RankContinuation()],
 }
 
 
@@ -21,7 +22,8 @@ METHODS = {
     ids=lambda thing: getattr(thing, "__name__", type(thing).__name__),
 )
 def test_a_run_is_resumed_from_any_iteration_to_the_same_numbers(geometry, method, tmp_path):
-    data = rf.data.random_completion((40, 30), rank=2, oversampling=4, seed=0, min_per_line=True)
+    shape = (40, 40) if geometry is rf.PositiveSemidefinite else (40, 30)
+    data = rf.data.random_completion(shape, rank=2, oversampling=4, seed=0, min_per_line=True)
     cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
     problem = rf.Problem(cost, geometry(cost.shape, 2))
     whole = rf.minimize(problem, method, max_iterations=12, tolerance=0)

@@ -30,8 +30,8 @@ PAIRS = [(v, s) for v in VARIANTS for s in ("cg", "tr") if (v, s) != ("UY-euclid
 
 @pytest.mark.parametrize(("variant", "solver"), PAIRS)
 def test_solves_completion_in_every_geometry(variant, solver):
-    data, cost = completion(rank=2, condition=3.0)
-    problem = rf.Problem(cost, VARIANTS[variant](cost.shape, 2))
+    data = VARIANTS[variant].completion((120, 100), 2, 6.0, 0, min_per_line=True, condition=3.0)
+    problem = rf.Problem(rf.Completion.from_triples(data), VARIANTS[variant](data.shape, 2))
     method = rf.RankContinuation(SOLVERS[solver], slow=0.01)
     result = rf.minimize(problem, method, tolerance=1e-12, max_iterations=1000)
     assert result.converged

@@ -29,8 +29,8 @@ def cost():
 
 
 def problem_and_start(variant):
-    geometry = VARIANTS[variant](SHAPE, RANK)
-    return rf.Problem(cost(), geometry), geometry.random_point(0, like=xp.asarray(0.0, device=THERE))
+    problem = VARIANTS[variant].problem(cost(), RANK)
+    return problem, problem.geometry.random_point(0, like=xp.asarray(0.0, device=THERE))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -5,6 +5,9 @@ from rankfold.costs.base import Cost as Cost
 from rankfold.costs.base import Evaluation as Evaluation
 from rankfold.costs.completion import Completion as Completion
 from rankfold.costs.custom import Custom as Custom
+from rankfold.costs.distances import Distances as Distances
+from rankfold.costs.distances import Triplets as Triplets
+from rankfold.costs.factor_penalty import FactorPenalty as FactorPenalty
 from rankfold.costs.losses import Loss as Loss
 from rankfold.costs.offsets import Offsets as Offsets
 from rankfold.costs.offsets import WithOffsets as WithOffsets

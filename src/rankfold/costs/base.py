@@ -71,10 +71,16 @@ class Cost(ABC):
     has_start: bool = True
     #: whether it offers `line_blocks`, the metric of its data
     has_line_blocks: bool = False
+    #: whether it depends on how W is factored, up to rotations of both factors; None if that is not known
+    factored: bool | None = False
 
     @abstractmethod
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ."""
+
+    def evaluate_factored(self, L: Array, R: Array) -> Evaluation:
+        """Like `evaluate`, on a geometry whose points are L and R: the value may depend on these."""
+        return Evaluation.of(self.evaluate(L, R))
 
     @abstractmethod
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
@@ -189,10 +195,16 @@ class Combination(Cost):
         self.nonnegative = all(a >= 0 and term.nonnegative for a, term in self.terms)
         self.has_start = any(term.has_start for _, term in self.terms)
         self.has_line_blocks = all(a >= 0 and term.has_line_blocks for a, term in self.terms)
+        known = [term.factored for _, term in self.terms]
+        self.factored = True if True in known else (None if None in known else False)
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ."""
         return Evaluation(*self._sum([Evaluation.of(term.evaluate(L, R)) for _, term in self.terms]))
+
+    def evaluate_factored(self, L: Array, R: Array) -> Evaluation:
+        """Like `evaluate`, where terms may depend on the factors."""
+        return Evaluation(*self._sum([term.evaluate_factored(L, R) for _, term in self.terms]))
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
         """Change of `f_L` and `f_R` along (dL, dR)."""

@@ -27,8 +27,10 @@ class Custom(Cost):
     same device and of the same dtype: `W.new_tensor(data)` makes it so. Where it cannot, say `like=data`, and
     start from a point that lives there: `x0 = geometry.random_point(like=data)`.
 
-    f must depend on L and R through L Rᵀ only, for every geometry moves freely among the factorisations of
-    one W. This is checked at each evaluation, by Lᵀ f_L = f_Rᵀ R.
+    f must depend on L and R through L Rᵀ only, for geometries move freely among the factorisations of one W.
+    This is checked at each evaluation, by Lᵀ f_L = f_Rᵀ R. On `FullRank(metric="euclidean")`, whose points
+    are L and R themselves, f may have terms such as ‖L‖² and ‖R‖²: there only rotations must not matter,
+    f(L O, R O) = f(L, R), which is checked by the symmetry of Lᵀ f_L + Rᵀ f_R.
 
     Parameters
     ----------
@@ -51,6 +53,7 @@ class Custom(Cost):
     """
 
     nonnegative = False  # for all we know
+    factored = None
 
     def __init__(self, f: Value, shape: tuple[int, int], like: Array | None = None):
         autodiff = _Autodiff(f)
@@ -101,14 +104,28 @@ class Custom(Cost):
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ; checks that f is a function of L Rᵀ."""
+        found = self._checked(L, R)
+        _check_invariance(L, R, found.f_L, found.f_R)
+        return found
+
+    def evaluate_factored(self, L: Array, R: Array) -> Evaluation:
+        """Value and partial derivatives at (L, R); checks that rotations of both do not matter."""
+        found = self._checked(L, R)
+        _check_rotations(L, R, found.f_L, found.f_R)
+        return found
+
+    def _checked(self, L: Array, R: Array) -> Evaluation:
         value, f_L, f_R = self._partials(L, R)
         if tuple(f_L.shape) != tuple(L.shape) or tuple(f_R.shape) != tuple(R.shape):
             raise ValueError(
                 f"partials must have the shapes of L and R, {tuple(L.shape)} and {tuple(R.shape)}; "
                 f"got {tuple(f_L.shape)} and {tuple(f_R.shape)}"
             )
-        _check_invariance(L, R, f_L, f_R)
         return Evaluation(float(value), f_L, f_R)
+
+    def value(self, L: Array, R: Array) -> float:
+        """Value alone, of which nothing is checked."""
+        return float(self._partials(L, R)[0])
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
         """Change of `f_L` and `f_R` along (dL, dR)."""
@@ -198,12 +215,28 @@ def _like(example: Array, first: Any, second: Any) -> tuple[Array, Array]:
 
 def _check_invariance(L: Array, R: Array, f_L: Array, f_R: Array) -> None:
     """Both sides are LᵀSR when f is a function of W; a cost of r² numbers."""
-    excess = float(_square(gram(L, f_L) - gram(f_R, R))) ** 0.5
-    size = (_square(L) * _square(f_L)) ** 0.5 + (_square(R) * _square(f_R)) ** 0.5
+    excess, size = _sizes(gram(L, f_L) - gram(f_R, R), L, R, f_L, f_R)
     if excess > eps(L) ** 0.4 * size:
         raise ValueError(
             f"f depends on how W is factored, not on W = L Rᵀ alone: Lᵀ f_L and f_Rᵀ R differ by "
             f"{excess / size:.0e} relative. Write f in terms of L @ R.T; a penalty on the factors, "
             "‖L‖² + ‖R‖², becomes rankfold.Nuclear (twice the nuclear norm is its least value over all "
-            "factorisations) or rankfold.Frobenius, added to the cost"
+            "factorisations) or rankfold.Frobenius, added to the cost; or minimise over the factors "
+            "themselves, on FullRank(metric='euclidean')"
         )
+
+
+def _check_rotations(L: Array, R: Array, f_L: Array, f_R: Array) -> None:
+    """Along (LΩ, RΩ) with skew Ω the slope is Tr(Ωᵀ(Lᵀf_L + Rᵀf_R)), which is 0 for a symmetric matrix."""
+    A = gram(L, f_L) + gram(R, f_R)
+    excess, size = _sizes(A - A.T, L, R, f_L, f_R)
+    if excess > eps(L) ** 0.4 * size:
+        raise ValueError(
+            f"f depends on the basis of L and R: f(L O, R O) must be f(L, R) for orthogonal O, but "
+            f"Lᵀ f_L + Rᵀ f_R is not symmetric, by {excess / size:.0e} relative"
+        )
+
+
+def _sizes(gap: Array, L: Array, R: Array, f_L: Array, f_R: Array) -> tuple[float, float]:
+    size = (_square(L) * _square(f_L)) ** 0.5 + (_square(R) * _square(f_R)) ** 0.5
+    return _square(gap) ** 0.5, size

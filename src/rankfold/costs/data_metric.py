@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold import kernels
-from rankfold.costs.base import Array, Cost
+from rankfold.costs.base import Array, Cost, LineBlocks
 from rankfold.entries.arrays import like, to_numpy
 from rankfold.linalg import gram, svd_of_product
 from rankfold.linalg.primitives import on_host
@@ -71,12 +71,18 @@ class DataMetric:
     cols: _Side
 
     @staticmethod
-    def formed(cost: Cost, L: Array, R: Array) -> DataMetric | None:
-        """Form the blocks at L Rᵀ; None where the cost has no curvature there."""
+    def formed(cost: Cost, L: Array, R: Array, symmetric: bool = False) -> DataMetric | None:
+        """Form the blocks at L Rᵀ; None where the cost has no curvature there.
+
+        Where W is symmetric, a line is a row and a column at once, and its block is the mean of the two.
+        """
         L, R = to_numpy(L, R)
         U, s, V = svd_of_product(L, R)
         roots = np.sqrt(s)
         blocks = cost.line_blocks(U * roots, V * roots)
+        if symmetric:
+            mean = (blocks.rows + blocks.cols) / 2
+            blocks = LineBlocks(mean, mean.copy())  # each is worked on in place
         # Tr((RᵀR)⁻¹A_i)/r in the mean over the lines of both sides
         average = float(np.mean([np.mean(np.einsum("ikk->ik", side), axis=0) / s for side in blocks]))
         if not (isfinite(average) and average > 0):

@@ -16,14 +16,14 @@ FLOOR = 1e-8  # least singular value of a start point, relative to the largest
 def downhill_start(cost: Cost, rank: int, seed: int) -> tuple[Floats, Floats, Floats]:
     """Return -t S_r as (U, s, V), with S_r the dominant part of rank r of S = ∇f(0), and t a Newton step.
 
-    S is seen through the partial derivatives alone: at L = 0, f_L = S R for any R.
+    S is seen through the partial derivatives alone: at L = 0, f_L = S R for any R, whatever penalty L has.
     """
     d1, d2 = cost.shape
     rng = np.random.default_rng(seed)
     V = np.linalg.qr(rng.standard_normal((d2, rank)))[0]
     for _ in range(POWER_STEPS):
-        U = np.linalg.qr(cost.evaluate(np.zeros((d1, rank)), V).f_L)[0]
-        S_U = cost.evaluate(U, np.zeros((d2, rank))).f_R
+        U = np.linalg.qr(cost.evaluate_factored(np.zeros((d1, rank)), V).f_L)[0]
+        S_U = cost.evaluate_factored(U, np.zeros((d2, rank))).f_R
         V = np.linalg.qr(S_U)[0]
     V, s, Qt = np.linalg.svd(S_U, full_matrices=False)
     U = U @ Qt.T

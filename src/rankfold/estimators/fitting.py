@@ -82,7 +82,7 @@ def warm_point(problem: Problem, L: Any, R: Any) -> Any:
     if (len(L), len(R)) != tuple(problem.cost.shape):
         return None
     U, s, V = (part[..., :rank] for part in svd_of_product(L, R))
-    return problem.geometry.from_svd(*filled_up_svd(U, s, V, rank, seed=0))
+    return problem.geometry.nearest(*filled_up_svd(U, s, V, rank, seed=0))
 
 
 def fit_problem(problem: Problem, accepted: Collection[StopKind] = (), **options: Any) -> Result:

@@ -23,6 +23,7 @@ from rankfold.estimators.completion.joint import Shrinkage
 from rankfold.estimators.completion.matrix_completion import MatrixCompletion
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.regularization_path import RegularizationPath
+from rankfold.estimators.distances.low_rank_distance import LowRankDistance
 from rankfold.estimators.fitting import GEOMETRIES
 from rankfold.estimators.imputer.low_rank_imputer import LowRankImputer
 from rankfold.estimators.pairs.pair_models import PairClassifier, PairRegressor
@@ -38,7 +39,14 @@ from rankfold.selection.rank import RankPath
 
 ESTIMATORS = {
     cls.__name__: cls
-    for cls in (MatrixCompletion, LowRankImputer, PairRegressor, PairClassifier, ReducedRankRegression)
+    for cls in (
+        MatrixCompletion,
+        LowRankImputer,
+        LowRankDistance,
+        PairRegressor,
+        PairClassifier,
+        ReducedRankRegression,
+    )
 }
 # Settings may be geometries (classes) and solvers (dataclasses of options); fitted attributes the rest.
 _GEOMETRIES = {cls.__name__: cls for cls in GEOMETRIES.values()}

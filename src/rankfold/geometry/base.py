@@ -55,6 +55,10 @@ class Geometry(ABC):
     straight: bool = False
     #: whether t ↦ `retract(x, t ξ)` has no covariant acceleration at 0
     second_order: bool = False
+    #: whether all W are symmetric, with L = R: only the symmetric part of a cost's gradient then counts
+    symmetric: bool = False
+    #: whether points are L and R themselves, up to rotations of both: costs may then depend on the factors
+    has_factors: bool = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -95,6 +99,10 @@ class Geometry(ABC):
     def from_svd(self, U: Array, s: Array, V: Array) -> Point:
         """Return the point of W = U diag(s) Vᵀ, from a singular value decomposition of rank r."""
 
+    def nearest(self, U: Array, s: Array, V: Array) -> Point:
+        """Return the point nearest to W = U diag(s) Vᵀ: its own, unless not every W has one."""
+        return self.from_svd(U, s, V)
+
     def from_factors(self, L: Array, R: Array) -> Point:
         """Return a point of W = L Rᵀ, from any two factors with r columns."""
         return self.from_svd(*svd_of_product(L, R))
@@ -106,7 +114,7 @@ class Geometry(ABC):
     def random_point(self, seed: int | None = None, like: Array | None = None) -> Point:
         """Return the point of a random W = A Bᵀ with Gaussian A, B (section 6.1), in the dtype of `like`."""
         rng = np.random.default_rng(seed)
-        return self.from_factors(*(_normal(rng, (d, self.rank), like) for d in self.shape))
+        return self.from_factors(*(normal(rng, (d, self.rank), like) for d in self.shape))
 
     # The tangent space ----------------------------------------------------------------------------------
 
@@ -138,7 +146,7 @@ class Geometry(ABC):
     def random_tangent(self, x: Point, seed: int | None = None) -> Tangent:
         """Return a random horizontal vector of unit length."""
         rng = np.random.default_rng(seed)
-        z = self._ambient(x, lambda y: _normal(rng, y.shape, y))
+        z = self._ambient(x, lambda y: normal(rng, y.shape, y))
         xi = self.to_horizontal(x, self.to_tangent(x, z))
         return scale(1.0 / self.norm(x, xi), xi)
 
@@ -244,7 +252,7 @@ def _check_field(name: str, y: Array, shape: tuple[int, ...], space: Space) -> N
         raise ValueError(f"{name} {flaw}")
 
 
-def _normal(rng: np.random.Generator, shape: tuple[int, ...], like: Array | None) -> Array:
+def normal(rng: np.random.Generator, shape: tuple[int, ...], like: Array | None) -> Array:
     """Return standard normal numbers in the namespace, dtype and device of `like` (NumPy float64 if None)."""
     z = rng.standard_normal(shape)
     return z if like is None else asarray_like(z, like)

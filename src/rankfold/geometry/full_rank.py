@@ -71,11 +71,11 @@ class Preconditioned(Structure):
     ) -> FullRankFactors:
         """D grad[ξ] + A(ξ, grad), whose connection couples the factors (Koszul formula)."""
         γ, (dphi_G, dphi_H) = self.gradient(x, phi), dphi
-        along_G = _coupled(x.G, xi.G, γ.G, dphi_G, x.H, xi.H, γ.H)
-        return FullRankFactors(along_G, _coupled(x.H, xi.H, γ.H, dphi_H, x.G, xi.G, γ.G))
+        along_G = coupled(x.G, xi.G, γ.G, dphi_G, x.H, xi.H, γ.H)
+        return FullRankFactors(along_G, coupled(x.H, xi.H, γ.H, dphi_H, x.G, xi.G, γ.G))
 
 
-def _coupled(G: Array, ξ: Array, γ: Array, dφ: Array, H: Array, ξ_H: Array, γ_H: Array) -> Array:
+def coupled(G: Array, ξ: Array, γ: Array, dφ: Array, H: Array, ξ_H: Array, γ_H: Array) -> Array:
     """(φ̇_G − γ_G sym(Hᵀξ_H) + ξ_G sym(Hᵀγ_H) − G sym(ξ_Hᵀγ_H)) (HᵀH)⁻¹."""
     inner = dφ - γ @ sym(gram(H, ξ_H)) + ξ @ sym(gram(H, γ_H)) - G @ sym(gram(ξ_H, γ_H))
     return inner @ inverse_gram(H)
@@ -120,6 +120,7 @@ class FullRank(ProductGeometry):
     def __init__(self, shape: tuple[int, int], rank: int, metric: str = "invariant") -> None:
         super().__init__(shape, rank, metric=metric)
         self.metric = metric
+        self.has_factors = self.structure.generator is None
 
     @property
     def dimension(self) -> int:

@@ -45,7 +45,9 @@ class LowRank(Manifold):
     """A geometry of rankfold as a Pymanopt manifold.
 
     Points are the geometry's own named tuples; a cost for Pymanopt takes their fields as arguments, and must
-    be a function of W alone. To use a cost of rankfold with its kernels, see `as_problem`.
+    be a function of W alone. Where points have one field only (`PositiveSemidefinite`), that array takes
+    their place, as Pymanopt would have it: `point` makes the geometry's point of it again. To use a cost of
+    rankfold with its kernels, see `as_problem`.
 
     Examples
     --------
@@ -72,66 +74,69 @@ class LowRank(Manifold):
 
     def inner_product(self, point: Point, tangent_vector_a: Any, tangent_vector_b: Any) -> float:
         """Return the metric."""
-        return self.geometry.inner(point, self._ours(tangent_vector_a), self._ours(tangent_vector_b))
+        xi, eta = self.tangent(tangent_vector_a), self.tangent(tangent_vector_b)
+        return self.geometry.inner(self.point(point), xi, eta)
 
     def norm(self, point: Point, tangent_vector: Any) -> float:
         """Return the length of a tangent vector."""
-        return self.geometry.norm(point, self._ours(tangent_vector))
+        return self.geometry.norm(self.point(point), self.tangent(tangent_vector))
 
-    def projection(self, point: Point, vector: Any) -> TangentVector:
+    def projection(self, point: Any, vector: Any) -> Any:
         """Return the horizontal part of ambient matrices."""
-        tangent = self.geometry.to_tangent(point, self._ours(vector))
-        return TangentVector(self.geometry.to_horizontal(point, tangent))
+        x = self.point(point)
+        tangent = self.geometry.to_tangent(x, self.tangent(vector))
+        return self._theirs(self.geometry.to_horizontal(x, tangent))
 
     to_tangent_space = projection  # of a vector that is horizontal but for rounding
 
-    def retraction(self, point: Point, tangent_vector: Any) -> Point:
+    def retraction(self, point: Any, tangent_vector: Any) -> Any:
         """Return the point reached along a tangent vector."""
-        return self.geometry.retract(point, self._ours(tangent_vector))
+        return self.unwrapped(self.geometry.retract(self.point(point), self.tangent(tangent_vector)))
 
-    def transport(self, point_a: Point, point_b: Point, tangent_vector_a: Any) -> TangentVector:
+    def transport(self, point_a: Any, point_b: Any, tangent_vector_a: Any) -> Any:
         """Carry a tangent vector from one point to another."""
-        return TangentVector(self.geometry.transport(point_a, self._ours(tangent_vector_a), point_b))
+        xi = self.tangent(tangent_vector_a)
+        return self._theirs(self.geometry.transport(self.point(point_a), xi, self.point(point_b)))
 
-    def random_point(self) -> Point:
+    def random_point(self) -> Any:
         """Return the point of a random W."""
-        return self.geometry.random_point()
+        return self.unwrapped(self.geometry.random_point())
 
-    def random_tangent_vector(self, point: Point) -> TangentVector:
+    def random_tangent_vector(self, point: Any) -> Any:
         """Return a random tangent vector of unit length."""
-        return TangentVector(self.geometry.random_tangent(point))
+        return self._theirs(self.geometry.random_tangent(self.point(point)))
 
-    def zero_vector(self, point: Point) -> TangentVector:
+    def zero_vector(self, point: Any) -> Any:
         """Return the zero vector."""
-        return TangentVector(self.geometry.zero(point))
+        return self._theirs(self.geometry.zero(self.point(point)))
 
-    def euclidean_to_riemannian_gradient(self, point: Point, euclidean_gradient: Any) -> TangentVector:
+    def euclidean_to_riemannian_gradient(self, point: Any, euclidean_gradient: Any) -> Any:
         """Convert the partial derivatives of a function of W in the fields of the point."""
-        geometry = self.geometry
+        geometry, x = self.geometry, self.point(point)
         if isinstance(geometry, Embedded):
-            return TangentVector(geometry.gradient(point, *_factor_partials(point, euclidean_gradient)))
-        return TangentVector(_product(geometry).structure.gradient(point, euclidean_gradient))
+            return TangentVector(geometry.gradient(x, *_factor_partials(x, euclidean_gradient)))
+        return self._theirs(_product(geometry).structure.gradient(x, self.tangent(euclidean_gradient)))
 
     def euclidean_to_riemannian_hessian(
-        self, point: Point, euclidean_gradient: Any, euclidean_hessian: Any, tangent_vector: Any
-    ) -> TangentVector:
+        self, point: Any, euclidean_gradient: Any, euclidean_hessian: Any, tangent_vector: Any
+    ) -> Any:
         """Convert second derivatives of a function of W in the fields of the point."""
-        xi = self._ours(tangent_vector)
+        x, xi = self.point(point), self.tangent(tangent_vector)
         if isinstance(self.geometry, Embedded):
-            both = [_factor_partials(point, partials) for partials in (euclidean_gradient, euclidean_hessian)]
-            return TangentVector(self.geometry.hessian(point, xi, *both[0], *both[1]))
+            both = [_factor_partials(x, partials) for partials in (euclidean_gradient, euclidean_hessian)]
+            return TangentVector(self.geometry.hessian(x, xi, *both[0], *both[1]))
         geometry = _product(self.geometry)
-        hessian = geometry.structure.hessian(point, xi, euclidean_gradient, euclidean_hessian)
-        return TangentVector(geometry.to_horizontal(point, hessian))
+        both = [self.tangent(partials) for partials in (euclidean_gradient, euclidean_hessian)]
+        return self._theirs(geometry.to_horizontal(x, geometry.structure.hessian(x, xi, *both)))
 
-    def embedding(self, point: Point, tangent_vector: Any) -> TangentVector:
+    def embedding(self, point: Any, tangent_vector: Any) -> Any:
         """Return the change of the point's fields along a tangent vector, which autodiff asks for.
 
         Those of `Embedded` are other ones than its tangent's: U and V can do it all, while s stays.
         """
         if not isinstance(self.geometry, Embedded):
-            return TangentVector(tangent_vector)
-        dL, dR = self.geometry.tangent_factors(point, self._ours(tangent_vector))
+            return self._theirs(self.tangent(tangent_vector))
+        dL, dR = self.geometry.tangent_factors(point, self.tangent(tangent_vector))
         return TangentVector((dL / point.s, 0 * point.s, dR))
 
     @property
@@ -139,8 +144,22 @@ class LowRank(Manifold):
         """The length of a vector of dimension many ones: where trust regions begin to be bounded."""
         return sqrt(self.dim)
 
-    def _ours(self, vector: Any) -> Any:
-        return self.geometry.tangent_type(*vector)
+    def point(self, point: Any) -> Point:
+        """Return a point of Pymanopt as one of the geometry."""
+        if isinstance(point, self.geometry.point_type):
+            return point
+        return self.geometry.point_type(*([point] if self.point_layout == 1 else point))
+
+    def tangent(self, vector: Any) -> Any:
+        """Return a tangent vector of Pymanopt as one of the geometry."""
+        return self.geometry.tangent_type(*([vector] if self.point_layout == 1 else vector))
+
+    def unwrapped(self, fields: Any) -> Any:
+        """Return a point or vector as Pymanopt takes it: where it has one field only, that array."""
+        return fields[0] if self.point_layout == 1 else fields
+
+    def _theirs(self, vector: Any) -> Any:
+        return self.unwrapped(TangentVector(vector))
 
 
 def _factor_partials(point: Any, partials: Any) -> tuple[Array, Array]:
@@ -161,7 +180,8 @@ def as_problem(problem: Problem) -> Any:
     """Return the Pymanopt problem of the same cost on the same geometry, with exact gradient and Hessian.
 
     The cost's own kernels do the work, once for value and gradient at a point. Give
-    `initial_point=problem.start()` to an optimiser for the start of `rankfold.minimize`.
+    `initial_point=LowRank(problem.geometry).unwrapped(problem.start())` to an optimiser for the start of
+    `rankfold.minimize`; but for points of one field, `problem.start()` alone is the same.
 
     Examples
     --------
@@ -186,11 +206,12 @@ def as_problem(problem: Problem) -> Any:
     def cost(*point: Array) -> float:
         return at(point).value
 
-    def gradient(*point: Array) -> TangentVector:
-        return TangentVector(at(point).gradient)
+    def gradient(*point: Array) -> Any:
+        return manifold.unwrapped(TangentVector(at(point).gradient))
 
-    def hessian(*arrays: Array) -> TangentVector:
-        return TangentVector(at(arrays[:fields]).hessian(geometry.tangent_type(*arrays[fields:])))
+    def hessian(*arrays: Array) -> Any:
+        along = at(arrays[:fields]).hessian(geometry.tangent_type(*arrays[fields:]))
+        return manifold.unwrapped(TangentVector(along))
 
     f, grad, hess = map(pymanopt.function.numpy(manifold), (cost, gradient, hessian))
     return pymanopt.Problem(manifold, f, riemannian_gradient=grad, riemannian_hessian=hess)

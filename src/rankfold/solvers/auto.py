@@ -74,7 +74,7 @@ class Auto:
         """Start with conjugate gradients at x0, or with continuation if only its leading pair is good."""
         zero, methods = problem.cost.value_at_zero, _methods(problem)
         inner = methods[0].init(problem, x0)
-        if problem.geometry.rank > 1 and inner.value > _BAD_START * zero > 0:
+        if isinstance(methods[1], RankContinuation) and inner.value > _BAD_START * zero > 0:
             leading = methods[1].init(problem, x0)
             if leading.value < zero:
                 bad = f"the start is {inner.value / zero:.0f} times as bad as W = 0"
@@ -102,7 +102,8 @@ class Auto:
 
 
 def _methods(problem: Problem) -> tuple[Method[Any], ...]:
-    if problem.geometry.rank == 1:
+    # A continuation writes W in other factors, which a cost that depends on them does not allow.
+    if problem.geometry.rank == 1 or (problem.geometry.has_factors and problem.cost.factored is not False):
         return ConjugateGradient(), TrustRegion()
     second = ReweightedContinuation() if isinstance(problem.geometry, FullRank) else TrustRegion()
     return ConjugateGradient(), RankContinuation(slow=0.03), second

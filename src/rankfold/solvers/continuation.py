@@ -80,6 +80,11 @@ class RankContinuation:
 
     def init(self, problem: Problem, x0: Point) -> ContinuationState:
         """Start from the leading singular pairs of x0."""
+        if problem.cost.factored:
+            raise TypeError(
+                "RankContinuation writes W in other factors, and the penalty on single factors changes with "
+                "these: use ConjugateGradient or TrustRegion"
+            )
         given = problem.geometry.rank
         limit = problem.with_rank(self.last or given).geometry.rank  # an error, where there is no such rank
         start = min(self.start, given, limit)

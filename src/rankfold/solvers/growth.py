@@ -8,9 +8,9 @@ from math import isfinite
 import numpy as np
 from array_api_compat import array_namespace
 
-from rankfold.costs.base import Array, Cost
+from rankfold.costs.base import Array, Cost, Products
 from rankfold.geometry.base import Point
-from rankfold.linalg import asarray_like, eps, gram, svd_of_product, trace
+from rankfold.linalg import asarray_like, eps, gram, svd_of_product, sym, trace
 from rankfold.problem import Problem
 
 # Per growth: products with the gradient on each side, a pair of which counts as a gradient (and costs as
@@ -23,12 +23,15 @@ _HALVINGS = 30
 _COLLAPSED = 100.0
 
 
-def dominant_pairs(cost: Cost, L: Array, R: Array, count: int) -> tuple[Array, Array, Array]:
+def dominant_pairs(
+    cost: Cost, L: Array, R: Array, count: int, symmetric: bool = False
+) -> tuple[Array, Array, Array]:
     """Return U, s, V with about the `count` dominant singular pairs of S = ∇f(L Rᵀ), seen through products.
 
     Only the part of S outside the column and row spaces of W counts, for a direction inside them is no new
     one. Two Krylov sequences at once, from random X and random Y, since an evaluation gives a product on each
-    side; then the singular pairs of S Q Qᵀ, with Q a basis of all that X has been.
+    side; then the singular pairs of S Q Qᵀ, with Q a basis of all that X has been. If `symmetric`, those of
+    (S + Sᵀ)/2.
     """
     xp = array_namespace(L)
     outside = [_outside(Z) for Z in (L, R)]
@@ -38,7 +41,7 @@ def dominant_pairs(cost: Cost, L: Array, R: Array, count: int) -> tuple[Array, A
         _orthonormal(out(asarray_like(rng.standard_normal((d, width)), L)))
         for d, out in zip(cost.shape, outside, strict=True)
     )
-    products = cost.gradient_products(L, R)
+    products = _products(cost, L, R, symmetric)
     Q, SQ = X[:, :0], Y[:, :0]
     for _ in range(max(1, min(_PRODUCTS, (min(cost.shape) - L.shape[1]) // width))):
         S_X, St_Y = products(X, Y)
@@ -49,6 +52,34 @@ def dominant_pairs(cost: Cost, L: Array, R: Array, count: int) -> tuple[Array, A
         X, Y = _orthonormal(Z - Q @ gram(Q, Z)), _orthonormal(S_X)
     U, s, V = svd_of_product(SQ, Q)
     return U[:, :count], s[:count], V[:, :count]
+
+
+def descending_pairs(cost: Cost, L: Array, R: Array, count: int) -> tuple[Array, Array, Array]:
+    """Return -U, s, U with the up to `count` least eigenvalues -s < 0 of (S + Sᵀ)/2 outside W, where L = R.
+
+    Adding t U diag(s) Uᵀ keeps a positive semidefinite W so, and is the steepest way down that does. Half of
+    the dominant pairs may well belong to positive eigenvalues, hence twice as many.
+    """
+    xp = array_namespace(L)
+    Q, _, _ = dominant_pairs(cost, L, R, 2 * count, symmetric=True)
+    S_Q, _ = _products(cost, L, R, symmetric=True)(Q, Q)
+    values, E = xp.linalg.eigh(sym(gram(Q, S_Q)))
+    negative = min(count, sum(float(value) < 0 for value in values))
+    U = Q @ E[:, :negative]
+    return -U, -values[:negative], U
+
+
+def _products(cost: Cost, L: Array, R: Array, symmetric: bool) -> Products:
+    """Return (X, Y) ↦ (S X, SᵀY), or the same with the symmetric part of S."""
+    products = cost.gradient_products(L, R)
+    if not symmetric:
+        return products
+
+    def symmetrised(X: Array, Y: Array) -> tuple[Array, Array]:
+        (S_X, St_X), (S_Y, St_Y) = products(X, X), products(Y, Y)
+        return (S_X + St_X) / 2, (S_Y + St_Y) / 2
+
+    return symmetrised
 
 
 def _orthonormal(Z: Array) -> Array:
@@ -72,9 +103,10 @@ def grown(problem: Problem, x: Point, count: int = 1, threshold: float = 0.0) ->
     """
     cost, (L, R) = problem.cost, problem.geometry.factors(x)
     xp = array_namespace(L)
-    U, s, V = dominant_pairs(cost, L, R, count)
-    problem.counts.gradients += _PRODUCTS
-    if not float(s[0]) > threshold:
+    find = descending_pairs if problem.geometry.symmetric else dominant_pairs
+    U, s, V = find(cost, L, R, count)
+    problem.counts.gradients += 2 * _PRODUCTS if problem.geometry.symmetric else _PRODUCTS
+    if not (s.shape[0] and float(s[0]) > threshold):
         return None
     left, right = xp.concat([L, xp.zeros_like(U)], axis=1), xp.concat([R, V], axis=1)
     down = xp.concat([xp.zeros_like(L), -U * s], axis=1)

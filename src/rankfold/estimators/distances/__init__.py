@@ -1,0 +1,1 @@
+"""Distances from features or between points, learned from pairs or triplets."""
