@@ -6,9 +6,12 @@ from rankfold.costs.base import Evaluation as Evaluation
 from rankfold.costs.completion import Completion as Completion
 from rankfold.costs.custom import Custom as Custom
 from rankfold.costs.losses import Loss as Loss
+from rankfold.costs.multinomial import Multinomial as Multinomial
 from rankfold.costs.offsets import Offsets as Offsets
 from rankfold.costs.offsets import WithOffsets as WithOffsets
+from rankfold.costs.pairs import MultinomialPairs as MultinomialPairs
 from rankfold.costs.pairs import Pairs as Pairs
+from rankfold.costs.ranking import RankedPairs as RankedPairs
 from rankfold.costs.regression import Regression as Regression
 from rankfold.costs.regularisers import Frobenius as Frobenius
 from rankfold.costs.regularisers import Nuclear as Nuclear

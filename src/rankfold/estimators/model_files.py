@@ -19,6 +19,7 @@ from rankfold._version import __version__
 from rankfold.atomic import replacing
 from rankfold.costs.losses import Loss
 from rankfold.costs.offsets import Offsets
+from rankfold.estimators.categories.categorical_completion import CategoricalCompletion
 from rankfold.estimators.completion.joint import Shrinkage
 from rankfold.estimators.completion.matrix_completion import MatrixCompletion
 from rankfold.estimators.completion.pattern import Pattern
@@ -26,6 +27,7 @@ from rankfold.estimators.completion.regularization_path import RegularizationPat
 from rankfold.estimators.fitting import GEOMETRIES
 from rankfold.estimators.imputer.low_rank_imputer import LowRankImputer
 from rankfold.estimators.pairs.pair_models import PairClassifier, PairRegressor
+from rankfold.estimators.pairs.pair_ranker import PairRanker
 from rankfold.estimators.rank_errors import RankErrors
 from rankfold.estimators.regression.criteria import SelectionPath
 from rankfold.estimators.regression.reduced_rank import ReducedRankRegression
@@ -38,7 +40,15 @@ from rankfold.selection.rank import RankPath
 
 ESTIMATORS = {
     cls.__name__: cls
-    for cls in (MatrixCompletion, LowRankImputer, PairRegressor, PairClassifier, ReducedRankRegression)
+    for cls in (
+        MatrixCompletion,
+        CategoricalCompletion,
+        LowRankImputer,
+        PairRegressor,
+        PairClassifier,
+        PairRanker,
+        ReducedRankRegression,
+    )
 }
 # Settings may be geometries (classes) and solvers (dataclasses of options); fitted attributes the rest.
 _GEOMETRIES = {cls.__name__: cls for cls in GEOMETRIES.values()}

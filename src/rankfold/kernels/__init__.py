@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rankfold.kernels import (
+        categories,
         conditional,
         formulas,
         gpu,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "categories",
     "conditional",
     "formulas",
     "gpu",
