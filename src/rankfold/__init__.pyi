@@ -10,12 +10,18 @@ from rankfold.costs import Distances as Distances
 from rankfold.costs import FactorPenalty as FactorPenalty
 from rankfold.costs import Frobenius as Frobenius
 from rankfold.costs import Loss as Loss
+from rankfold.costs import Multinomial as Multinomial
+from rankfold.costs import MultinomialPairs as MultinomialPairs
 from rankfold.costs import Nuclear as Nuclear
 from rankfold.costs import Pairs as Pairs
+from rankfold.costs import RankedPairs as RankedPairs
 from rankfold.costs import Regression as Regression
 from rankfold.costs import Triplets as Triplets
 from rankfold.costs import Unobserved as Unobserved
 from rankfold.costs import WithOffsets as WithOffsets
+from rankfold.estimators.categories.categorical_completion import (
+    CategoricalCompletion as CategoricalCompletion,
+)
 from rankfold.estimators.completion.matrix_completion import MatrixCompletion as MatrixCompletion
 from rankfold.estimators.completion.regularization_path import RegularizationPath as RegularizationPath
 from rankfold.estimators.distances.low_rank_distance import LowRankDistance as LowRankDistance
@@ -25,6 +31,7 @@ from rankfold.estimators.model_files import load as load
 from rankfold.estimators.model_files import save as save
 from rankfold.estimators.pairs.pair_models import PairClassifier as PairClassifier
 from rankfold.estimators.pairs.pair_models import PairRegressor as PairRegressor
+from rankfold.estimators.pairs.pair_ranker import PairRanker as PairRanker
 from rankfold.estimators.regression.reduced_rank import ReducedRankRegression as ReducedRankRegression
 from rankfold.geometry import Embedded as Embedded
 from rankfold.geometry import FullRank as FullRank

@@ -14,6 +14,7 @@ from array_api_compat import array_namespace
 from scipy import sparse
 
 import rankfold as rf
+from costs.choice_cases import multinomial, multinomial_pairs, ranked
 from costs.losses import FORMULAS, named
 from costs.suite import Case
 from geometry.variants import dense, well_conditioned_point
@@ -279,6 +280,15 @@ COSTS = {
     "regression, n < q": partial(regression, 4),
     "regression, sparse": partial(regression, 30, as_sparse=True),
     "regression, sparse and missing": partial(regression, 9, as_sparse=True, missing=0.3),
+    "multinomial": multinomial,
+    "multinomial, weighted": partial(multinomial, weighted=True),
+    "multinomial, repeated entries": partial(multinomial, (2, 3), repeats=3),
+    "multinomial pairs": multinomial_pairs,
+    "multinomial pairs, sparse": partial(multinomial_pairs, as_sparse=True),
+    "multinomial pairs, linear terms": partial(multinomial_pairs, linear=True),
+    "ranked pairs": ranked,
+    "ranked pairs, linear terms": partial(ranked, linear=True),
+    "ranked pairs, square": partial(ranked, "square"),
     "offsets": offsets,
     "offsets, ridges": partial(offsets, 0.7, 3.0, 2.0),
     "offsets, by counts": partial(offsets, 0.1, 0.2, by_counts=True),

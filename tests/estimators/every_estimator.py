@@ -47,6 +47,18 @@ def example(name: str, **settings: Any) -> Example:
         case "PairClassifier":
             y = (X[:, 0] * X[:, 4] > 0.1 * X[:, 1]).astype(int)
             made = Example(rf.PairClassifier(2, regularization=1.0), X, y)
+        case "PairRanker":
+            left, right = rng.standard_normal((9, 3)), rng.standard_normal((7, 2))
+            pairs = np.argwhere(np.ones((9, 7)))
+            y = np.round(left[pairs[:, 0], 0] * right[pairs[:, 1], 1])
+            model = rf.PairRanker(2, left=left, right=sparse.csr_array(right), regularization=1.0)
+            made = Example(model, pairs, y)
+        case "CategoricalCompletion":
+            pairs = np.argwhere(rng.uniform(size=(30, 6)) < 0.7)
+            above = X[:30, :2] @ rng.standard_normal((2, 6)) > 0
+            y = above[tuple(pairs.T)] + 2 * (pairs[:, 1] >= 3)  # the last columns have classes of their own
+            model = rf.CategoricalCompletion(2, tol=1e-8)
+            made = Example(model, pairs, y, "predict_proba")
         case "ReducedRankRegression":
             Y = X @ rng.standard_normal((6, 1)) @ rng.standard_normal((1, 6)) + rng.standard_normal(X.shape)
             made = Example(

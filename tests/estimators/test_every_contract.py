@@ -45,6 +45,9 @@ DEFAULTS = {
     | {"solver": "auto", "max_iter": 500, "tol": 1e-13},
     "PairRegressor": ITERATIVE | PAIRS,
     "PairClassifier": ITERATIVE | PAIRS,
+    "PairRanker": ITERATIVE | PAIRS | {"max_comparisons": 1_000_000},
+    "CategoricalCompletion": COMMON
+    | {"rank": "auto", "shared": False, "regularization": 1.0, "solver": "tr", "max_iter": 500, "tol": 1e-6},
     "ReducedRankRegression": ITERATIVE
     | {
         "rank": "auto",

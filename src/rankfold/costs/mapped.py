@@ -55,6 +55,10 @@ class Features:
             return Features(sparse.csr_array(sparse.hstack([self.matrix, ones])), self.size + 1)
         return Features(np.hstack([self.matrix, ones]), self.size + 1)
 
+    def repeated(self, times: int) -> Features:
+        """Return features of `times` things for each entity, with coefficients of their own: X ⊗ I."""
+        return RepeatedFeatures(self.matrix, self.size * times, times)
+
     def times(self, L: NDArray[Any]) -> NDArray[Any]:
         """X L."""
         return L if self.matrix is None else np.ascontiguousarray(self.matrix @ L)
@@ -62,6 +66,21 @@ class Features:
     def transposed_times(self, A: NDArray[Any]) -> NDArray[Any]:
         """Xᵀ A."""
         return A if self.matrix is None else np.asarray(self.matrix.T @ A)
+
+
+@dataclass(frozen=True, eq=False)
+class RepeatedFeatures(Features):
+    """X ⊗ I: the coefficients of thing k of an entity are the rows k, k + count, k + 2 count, ..."""
+
+    count: int
+
+    def times(self, L: NDArray[Any]) -> NDArray[Any]:
+        """(X ⊗ I) L, as X times L with the `count` rows of a feature side by side."""
+        return super().times(L.reshape(-1, self.count * L.shape[1])).reshape(-1, L.shape[1])
+
+    def transposed_times(self, A: NDArray[Any]) -> NDArray[Any]:
+        """(X ⊗ I)ᵀ A."""
+        return super().transposed_times(A.reshape(-1, self.count * A.shape[1])).reshape(-1, A.shape[1])
 
 
 class Mapped(Cost):

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankfold.costs.base import Array
+from rankfold.costs.base import Array, Cost
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
 from rankfold.costs.mapped import Features, Mapped
-from rankfold.entries.given_arrays import check_size, unmasked
+from rankfold.costs.multinomial import Multinomial
+from rankfold.entries.given_arrays import check_size, own_indices, unmasked
 
 
 class LinearTerms(NamedTuple):
@@ -21,10 +22,27 @@ class LinearTerms(NamedTuple):
     R: Array
     a: Array
     b: Array
-    c: float
+    c: Any
 
 
-class Pairs(Mapped):
+class OfPairs(Mapped):
+    """What costs of pairs share: the linear terms, where there is a constant feature on both sides."""
+
+    def __init__(self, core: Cost, X: Features, Z: Features, linear: bool):
+        super().__init__(core, X, Z)
+        self.linear = linear
+
+    def linear_terms(self, L: Array, R: Array) -> LinearTerms:
+        """Return the parts of ŷ = xᵀWz + xᵀa + zᵀb + c at a point of a cost with `linear=True`."""
+        if not self.linear:
+            raise ValueError("this cost has no linear terms: build it with linear=True")
+        return self._parts(L, R)
+
+    def _parts(self, L: Array, R: Array) -> LinearTerms:
+        return LinearTerms(L[:-1], R[:-1], L[:-1] @ R[-1], R[:-1] @ L[-1], float(L[-1] @ R[-1]))
+
+
+class Pairs(OfPairs):
     """f(W) = (1/n) Σ w_p ℓ(x_pᵀ W z_p, y_p) over n pairs of feature vectors.
 
     Entities are given once and pairs by their indices, so that features are neither repeated nor multiplied
@@ -66,28 +84,90 @@ class Pairs(Mapped):
         weights: ArrayLike | None = None,
         linear: bool = False,
     ):
-        features = [Features.checked("X", X), Features.checked("Z", Z)]
-        if linear:
-            features = [side.with_constant() for side in features]
         outcomes = _outcomes(y)
-        where = checked_pairs(pairs, outcomes.size, *(side.matrix.shape[0] for side in features))
-        indices = []
-        for k in (0, 1):
-            # Entities without a pair have no say in the cost, and rows without entries are only overhead.
-            used, index = np.unique(where[:, k], return_inverse=True)
-            if used.size < features[k].matrix.shape[0]:
-                features[k] = features[k].take(used)
-            indices.append(index)
-        shape = features[0].matrix.shape[0], features[1].matrix.shape[0]
-        core = Completion(indices[0], indices[1], outcomes, shape, weights, loss, duplicates="keep")
-        super().__init__(core, features[0], features[1])
-        self.linear = linear
+        met = met_features(X, Z, pairs, outcomes.size, linear)
+        core = Completion(met.rows, met.cols, outcomes, met.shape, weights, loss, duplicates="keep")
+        super().__init__(core, met.X, met.Z, linear)
 
-    def linear_terms(self, L: Array, R: Array) -> LinearTerms:
-        """Return the parts of ŷ = xᵀWz + xᵀa + zᵀb + c at a point of a cost with `linear=True`."""
-        if not self.linear:
-            raise ValueError("this cost has no linear terms: build it with linear=True")
-        return LinearTerms(L[:-1], R[:-1], L[:-1] @ R[-1], R[:-1] @ L[-1], float(L[-1] @ R[-1]))
+
+class MultinomialPairs(OfPairs):
+    """f(W) = -(1/n) Σ w_p log P(y_p) over n pairs of feature vectors, of K classes each.
+
+    The logit of class k is xᵀW_k z. W is the matrix of all of them, d1 × (d2 K), whose column K j + k belongs
+    to feature j of z and class k: so of low rank, the classes share what they look at in x. P is the softmax
+    of the K logits of a pair. The cost of a pass is O((nnz(X) + K nnz(Z)) r + n K r).
+
+    Parameters
+    ----------
+    X, Z
+        Features, one row per entity: arrays or SciPy sparse matrices.
+    y
+        The class of each pair, an integer from 0 to K - 1.
+    classes
+        K, how many there are.
+    pairs, weights
+        As for `Pairs`.
+    linear
+        Whether to add linear terms, by a constant feature on both sides: every W_k is then [[W, a], [bᵀ, c]].
+        `linear_terms` takes them apart: R as (d2, K, r), and a, b and c with a row for each class.
+
+    Examples
+    --------
+    >>> cost = MultinomialPairs([[1.0, 0.0], [0.0, 1.0]], [[1.0], [2.0]], y=[0, 2], classes=3)
+    >>> cost.shape
+    (2, 3)
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        Z: Any,
+        y: ArrayLike,
+        classes: int,
+        pairs: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        linear: bool = False,
+    ):
+        codes = own_indices("y", y, classes, np.int64)
+        met = met_features(X, Z, pairs, codes.size, linear)
+        core = Multinomial(met.rows, met.cols, codes, met.shape, classes, weights, duplicates="keep")
+        super().__init__(core, met.X, met.Z.repeated(classes), linear)
+        self.classes = classes
+
+    def _parts(self, L: Array, R: Array) -> LinearTerms:
+        """R comes as (d2, K, r), and a, b and c with a row for each class."""
+        R = R.reshape(-1, self.classes, R.shape[1])
+        return LinearTerms(L[:-1], R[:-1], R[-1] @ L[:-1].T, (R[:-1] @ L[-1]).T, R[-1] @ L[-1])
+
+
+class MetFeatures(NamedTuple):
+    """Features of the entities that come in pairs, and the positions of each pair's two among them."""
+
+    X: Features
+    Z: Features
+    rows: NDArray[Any]
+    cols: NDArray[Any]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many entities there are on each side."""
+        return self.X.matrix.shape[0], self.Z.matrix.shape[0]
+
+
+def met_features(X: Any, Z: Any, pairs: ArrayLike | None, count: int, linear: bool) -> MetFeatures:
+    """Check the features and the pairs, `count` of them, and add constant features if asked for."""
+    features = [Features.checked("X", X), Features.checked("Z", Z)]
+    if linear:
+        features = [side.with_constant() for side in features]
+    where = checked_pairs(pairs, count, *(side.matrix.shape[0] for side in features))
+    indices = []
+    for k in (0, 1):
+        # Entities without a pair have no say in the cost, and rows without entries are only overhead.
+        used, index = np.unique(where[:, k], return_inverse=True)
+        if used.size < features[k].matrix.shape[0]:
+            features[k] = features[k].take(used)
+        indices.append(index)
+    return MetFeatures(features[0], features[1], indices[0], indices[1])
 
 
 def _outcomes(y: ArrayLike) -> NDArray[Any]:

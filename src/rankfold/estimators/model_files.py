@@ -19,6 +19,7 @@ from rankfold._version import __version__
 from rankfold.atomic import replacing
 from rankfold.costs.losses import Loss
 from rankfold.costs.offsets import Offsets
+from rankfold.estimators.categories.categorical_completion import CategoricalCompletion
 from rankfold.estimators.completion.joint import Shrinkage
 from rankfold.estimators.completion.matrix_completion import MatrixCompletion
 from rankfold.estimators.completion.pattern import Pattern
@@ -27,6 +28,7 @@ from rankfold.estimators.distances.low_rank_distance import LowRankDistance
 from rankfold.estimators.fitting import GEOMETRIES
 from rankfold.estimators.imputer.low_rank_imputer import LowRankImputer
 from rankfold.estimators.pairs.pair_models import PairClassifier, PairRegressor
+from rankfold.estimators.pairs.pair_ranker import PairRanker
 from rankfold.estimators.rank_errors import RankErrors
 from rankfold.estimators.regression.criteria import SelectionPath
 from rankfold.estimators.regression.reduced_rank import ReducedRankRegression
@@ -41,10 +43,12 @@ ESTIMATORS = {
     cls.__name__: cls
     for cls in (
         MatrixCompletion,
+        CategoricalCompletion,
         LowRankImputer,
         LowRankDistance,
         PairRegressor,
         PairClassifier,
+        PairRanker,
         ReducedRankRegression,
     )
 }

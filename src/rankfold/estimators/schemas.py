@@ -123,6 +123,8 @@ SETTINGS: dict[str, Rule] = {
     "left": optional(_table),
     "points": optional(_table),
     "right": optional(_table),
+    "max_comparisons": WHOLE,
+    "shared": FLAG,
     "criterion": TEXT,
     "fit_intercept": FLAG,
     "cv": optional(WHOLE),
@@ -153,6 +155,18 @@ _SELECTION = record(
     SelectionPath, criterion=TEXT, ranks=array("ranks", types="i"), regularizations=reals("tried"),
     scores=array("ranks", "tried", types="f8"),
 )  # fmt: skip
+_CLASSES = either(names("classes"), array("classes", types="b i u f U S"))
+
+
+def _pair_factors(value: Any, where: str, sizes: Sizes) -> None:
+    """Those of two classes, or with a right factor for each of several."""
+    several = isinstance(value, tuple) and getattr(value[-1], "ndim", 0) == 3
+    if not several:
+        sizes["classes"] = 2
+    right = reals("right+1", "classes", "rank") if several else reals("right+1", "rank")
+    each(reals("left+1", "rank"), right)(value, where, sizes)
+
+
 _PAIRS: dict[str, Rule] = _RUN | {
     "factors_": each(reals("left+1", "rank"), reals("right+1", "rank")),
     "left_coef_": reals("left"),
@@ -195,7 +209,25 @@ FITTED: dict[str, dict[str, Rule]] = {
         "rank_path_": optional(_RANK_ERRORS),
     },
     "PairRegressor": _PAIRS,
-    "PairClassifier": _PAIRS | {"classes_": either(names(2), array(2, types="b i u f U S"))},
+    "PairClassifier": _PAIRS | {
+        "factors_": _pair_factors,
+        "left_coef_": either(reals("left"), reals("classes", "left")),
+        "right_coef_": either(reals("right"), reals("classes", "right")),
+        "intercept_": either(REAL, reals("classes")),
+        "classes_": _CLASSES,
+    },
+    "PairRanker": _PAIRS | {"n_comparisons_": COUNT},
+    "CategoricalCompletion": _RUN | {
+        "rank_": size("rank"),
+        "factors_": each(reals("rows+1", "rank"), reals("cells", "rank")),
+        "row_labels_": labels("rows"),
+        "col_labels_": labels("columns"),
+        "classes_": _CLASSES,
+        "starts_": pointers("columns", "cells"),
+        "categories_": positions("cells", "classes", "i8"),
+        "class_prior_": reals("classes"),
+        "rank_path_": optional(_RANK_ERRORS),
+    },
     "ReducedRankRegression": _RUN | {
         "coef_": either(reals("features"), reals("targets", "features")),
         "intercept_": either(REAL, reals("targets")),

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rankfold.kernels import (
+        categories,
         conditional,
         formulas,
         gpu,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "categories",
     "conditional",
     "formulas",
     "gpu",

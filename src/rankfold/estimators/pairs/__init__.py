@@ -1,1 +1,1 @@
-"""`PairRegressor` and `PairClassifier`: bilinear models on pairs of feature rows."""
+"""`PairRegressor`, `PairClassifier` and `PairRanker`: bilinear models on pairs of feature rows."""

@@ -1,146 +1,25 @@
-"""Bilinear models on pairs of things, each with features of its own, as scikit-learn estimators."""
+"""Outcomes and classes of pairs of things, each with features of its own, as scikit-learn estimators."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
-from rankfold.costs.losses import Loss
-from rankfold.costs.regularisers import Frobenius
 from rankfold.entries.given_arrays import check_size, plain, unmasked
-from rankfold.estimators.fitting import (
-    Geometries,
-    all_or_nothing,
-    fit_model,
-    problem_of,
-    record_run,
-    try_model,
-)
-from rankfold.estimators.inputs import (
-    checked_rank,
-    checked_regularization,
-    checked_weights,
-    finite_answers,
-    is_auto,
-)
-from rankfold.estimators.pairs.paired_features import PairedFeatures
-from rankfold.estimators.rank_errors import RankErrors, choose_rank
+from rankfold.estimators.fitting import all_or_nothing
+from rankfold.estimators.inputs import checked_weights
+from rankfold.estimators.pairs.base import PairModel
+from rankfold.estimators.pairs.observations import Classes, Outcomes
 from rankfold.estimators.tensors import TensorScore, like_given, without_tensors
-from rankfold.fingerprint import fingerprint
-from rankfold.problem import Problem
-from rankfold.solvers import Method
-
-Floats = NDArray[Any]
-_HELD_OUT = 0.1  # of the pairs, to choose the rank
-_TRIAL_TOL = 1e-6  # `tol` of the fits that are compared to choose the rank
 
 
-class _PairModel(BaseEstimator):
-    """What the regressor and the classifier share: ŷ = xᵀWz + xᵀa + zᵀb + c."""
-
-    _loss: str
-    factors_: tuple[Floats, Floats]
-
-    def __init__(
-        self,
-        rank: int | Literal["auto"] = "auto",
-        *,
-        n_left: int | None = None,
-        left: Any = None,
-        right: Any = None,
-        regularization: float = 0.1,
-        geometry: str | Geometries = "auto",
-        solver: str | Method[Any] = "auto",
-        max_iter: int = 500,
-        tol: float = 1e-13,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ):
-        self.rank = rank
-        self.n_left = n_left
-        self.left = left
-        self.right = right
-        self.regularization = regularization
-        self.geometry = geometry
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def _fit(self, X: Any, y: Floats, weights: Floats, centre: float) -> None:
-        if self.left is None:
-            check_size("X", X)
-        used = np.flatnonzero(weights)
-        data, outcomes, some = self._features(X).take(used), y[used] - centre, weights[used]
-        self.rank_ = self._choose_rank(data, outcomes, some)
-        cost = data.cost(outcomes, self._loss, some)
-        problem = self._problem(cost, outcomes.size, self.rank_)
-        last = self.factors_ if self.warm_start and hasattr(self, "factors_") else None
-        result = fit_model(self, problem, last)
-        self.factors_ = result.factors
-        record_run(self, result.trace, result.stop)
-        terms = cost.linear_terms(*self.factors_)
-        self.left_coef_, self.right_coef_, self.intercept_ = terms.a, terms.b, terms.c + centre
-        self.centre_ = centre
-        tables = () if data.pairs is None else (data.left.matrix, data.right.matrix)
-        self.data_fingerprint_ = fingerprint(X, y, weights, *tables)
-
-    def _problem(self, cost: Any, pairs: int, rank: int) -> Problem:
-        # The cost is a mean over the pairs, λ stands beside their sum.
-        weight = checked_regularization(self.regularization)
-        return problem_of(cost + Frobenius(weight / pairs), rank, self.geometry)
-
-    def _choose_rank(self, data: PairedFeatures, y: Floats, weights: Floats) -> int:
-        largest = min(data.shape)
-        self.rank_path_: RankErrors | None = None
-        if not is_auto(self.rank):
-            why = "the lesser of {} and {}, one more than the features of each side".format(*data.shape)
-            return checked_rank(self.rank, largest, why)
-        if y.size < 2:
-            raise ValueError(f"rank='auto' holds out a pair, and there is {y.size} sample: give a rank")
-        order = check_random_state(self.random_state).permutation(y.size)
-        held_out = max(1, round(_HELD_OUT * y.size))
-        test, train = order[:held_out], np.sort(order[held_out:])
-        cost = data.take(train).cost(y[train], self._loss, weights[train])
-        unseen, loss = data.take(test), Loss.named(self._loss)
-
-        def losses(rank: int) -> Floats:
-            problem = self._problem(cost, train.size, rank)
-            result = try_model(self, problem, tol=max(self.tol, _TRIAL_TOL))
-            scores = unseen.scores(*result.factors)
-            return np.asarray(weights[test] * loss(scores, y[test])[0])
-
-        self.rank_path_ = choose_rank(largest, losses, self.verbose)
-        return self.rank_path_.chosen
-
-    def _scores(self, X: Any) -> Floats:
-        check_is_fitted(self)
-        X = validate_data(self, *without_tensors(plain("X", X)), reset=False, dtype=self._dtype())
-        with np.errstate(over="ignore", invalid="ignore"):
-            return finite_answers(self._features(X).scores(*self.factors_) + self.centre_)
-
-    def _dtype(self) -> Any:
-        return np.float64 if self.left is None else "numeric"
-
-    def _features(self, X: Floats) -> PairedFeatures:
-        if self.left is None and self.right is None:
-            return PairedFeatures.of_columns(X, self.n_left)
-        if self.left is None or self.right is None:
-            raise ValueError("give both tables, left and right, or neither")
-        return PairedFeatures.of_tables(X, *without_tensors(self.left, self.right))
-
-
-class PairRegressor(TensorScore, RegressorMixin, _PairModel):
+class PairRegressor(TensorScore, RegressorMixin, PairModel):
     """Predict a number for a pair of things from the features of both: xᵀWz + xᵀa + zᵀb + c, W of low rank.
 
     Without tables, a row of X holds the features of both things: first those of the left one, `n_left` of
@@ -196,8 +75,6 @@ class PairRegressor(TensorScore, RegressorMixin, _PairModel):
     True
     """
 
-    _loss = "square"
-
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to the outcomes y of the pairs X."""
@@ -206,7 +83,10 @@ class PairRegressor(TensorScore, RegressorMixin, _PairModel):
         y = y.astype(np.float64, copy=False)
         check_size("y", y)
         weights = checked_weights(sample_weight, len(X))
-        self._fit(X, y, weights, centre=float(np.average(y, weights=weights)))
+        centre, used = float(np.average(y, weights=weights)), np.flatnonzero(weights)
+        features = self._given_features(X).take(used)
+        known = Outcomes(features, y[used] - centre, weights[used], "square")
+        self._fit(known, centre, X, y, weights)
         return self
 
     def predict(self, X: Any) -> Any:
@@ -214,19 +94,28 @@ class PairRegressor(TensorScore, RegressorMixin, _PairModel):
         return like_given(X, self._scores(X))
 
 
-class PairClassifier(TensorScore, ClassifierMixin, _PairModel):
-    """Predict which of two classes a pair is of, by logistic regression on xᵀWz + xᵀa + zᵀb + c.
+class PairClassifier(TensorScore, ClassifierMixin, PairModel):
+    """Predict which class a pair is of, by logistic regression on xᵀWz + xᵀa + zᵀb + c.
+
+    Of several classes, each has such a function, and the softmax of all is what the pair is likely to be. The
+    coefficients of all classes together are one matrix of low rank, [W_1 ... W_K]: the classes share what
+    they look at in the left thing.
 
     Pairs are given as to `PairRegressor`: as columns of features, or as row numbers of the tables `left` and
     `right`.
 
     Parameters are those of `PairRegressor`, and so are the attributes, of a model of the log-odds of the
-    second class.
+    second class or, of several classes, of a logit for each:
 
     Attributes
     ----------
     classes_
-        The two labels; a score above 0 means the second.
+        The labels; of two, a score above 0 means the second.
+    factors_
+        (L, R); of several classes, R has the shape (features + 1, classes, rank), and [[W, a], [bᵀ, c]] of
+        class k is L R[:, k]ᵀ.
+    left_coef_, right_coef_, intercept_
+        a, b and c; of several classes, with a row for each.
 
     Examples
     --------
@@ -237,40 +126,47 @@ class PairClassifier(TensorScore, ClassifierMixin, _PairModel):
     >>> model = rf.PairClassifier(rank=2, n_left=3).fit(X, y)
     >>> bool(model.score(X, y) > 0.9), model.predict_proba(X[:2]).shape
     (True, (2, 2))
+    >>> y = np.where(X[:, 1] * X[:, 5] > 1, "repels", y)
+    >>> model = rf.PairClassifier(rank=3, n_left=3).fit(X, y)
+    >>> bool(model.score(X, y) > 0.85), model.predict_proba(X[:2]).shape
+    (True, (2, 3))
     """
-
-    _loss = "logistic"
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to the labels y, of two kinds, of the pairs X."""
+        """Fit to the labels y, of two kinds or more, of the pairs X."""
         X, y, sample_weight = without_tensors(plain("X", X), unmasked("y", y), sample_weight)
         X, y = validate_data(self, X, y, dtype=self._dtype())
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        if self.classes_.size > 2:
-            kind = type_of_target(y)
-            raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
-        if self.classes_.size < 2:
+        count = self.classes_.size
+        if count < 2:
             raise ValueError(f"y must hold two classes; it has one class only: {self.classes_[0]}")
-        self._fit(X, codes.astype(np.float64), checked_weights(sample_weight, len(X)), centre=0.0)
+        weights = checked_weights(sample_weight, len(X))
+        used = np.flatnonzero(weights)
+        features = self._given_features(X).take(used)
+        known = (
+            Outcomes(features, codes[used].astype(np.float64), weights[used], "logistic")
+            if count == 2
+            else Classes(features, codes[used], weights[used], "multinomial", count)
+        )
+        self._fit(known, 0.0, X, codes.astype(np.float64), weights)
         return self
 
     def decision_function(self, X: Any) -> Any:
-        """Return the log-odds of the second class."""
+        """Return the log-odds of the second class; of several classes, a column of logits for each."""
         return like_given(X, self._scores(X))
 
     def predict_proba(self, X: Any) -> Any:
-        """Return the probabilities of both classes."""
-        p = special.expit(self._scores(X))
+        """Return the probabilities of the classes, a column for each."""
+        scores = self._scores(X)
+        if scores.ndim == 2:
+            return like_given(X, special.softmax(scores, axis=1))
+        p = special.expit(scores)
         return like_given(X, np.column_stack([1 - p, p]))
 
     def predict(self, X: Any) -> Any:
-        """Return the more probable class."""
-        second = self._scores(X) > 0
-        return like_given(X, self.classes_[second.astype(int)])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
+        """Return the most probable class."""
+        scores = self._scores(X)
+        best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)
+        return like_given(X, self.classes_[best])

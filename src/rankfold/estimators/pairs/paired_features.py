@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.costs.losses import Loss
 from rankfold.costs.mapped import Features
-from rankfold.costs.pairs import Pairs, checked_pairs
+from rankfold.costs.pairs import checked_pairs
 
 Floats = NDArray[Any]
 
@@ -49,19 +48,26 @@ class PairedFeatures:
         """The shape of [[W, a], [bᵀ, c]], the coefficients of ŷ = xᵀWz + xᵀa + zᵀb + c."""
         return self.left.size + 1, self.right.size + 1
 
+    @property
+    def count(self) -> int:
+        """How many pairs there are."""
+        return int(self.left.matrix.shape[0]) if self.pairs is None else len(self.pairs)
+
+    @property
+    def row_numbers(self) -> NDArray[Any]:
+        """The rows of both tables of each pair."""
+        return np.stack([np.arange(self.count)] * 2, axis=1) if self.pairs is None else self.pairs
+
     def take(self, rows: NDArray[Any]) -> PairedFeatures:
         """Return some of the pairs."""
         if self.pairs is not None:
             return replace(self, pairs=self.pairs[rows])
         return replace(self, left=self.left.take(rows), right=self.right.take(rows))
 
-    def cost(self, y: Floats, loss: str | Loss, weights: Floats) -> Pairs:
-        """Return the cost of the coefficients."""
-        return Pairs(self.left.matrix, self.right.matrix, y, loss, self.pairs, weights, linear=True)
-
     def scores(self, L: Floats, R: Floats) -> Floats:
-        """Return ŷ of each pair, for the coefficients L Rᵀ."""
-        A, B = self.left.times(L[:-1]) + L[-1], self.right.times(R[:-1]) + R[-1]
+        """Return ŷ of each pair, for the coefficients L Rᵀ; for R of (d2, K, r), K of them."""
+        A, B = self.left.times(L[:-1]) + L[-1], self.right.times(R[:-1].reshape(len(R) - 1, -1))
+        B = B.reshape(-1, *R.shape[1:]) + R[-1]
         if self.pairs is not None:
             A, B = A[self.pairs[:, 0]], B[self.pairs[:, 1]]
-        return np.asarray(np.einsum("pk,pk->p", A, B))
+        return np.asarray(np.einsum("pr,p...r->p...", A, B))

@@ -1,0 +1,1 @@
+"""`CategoricalCompletion`: tables of categories with holes."""
