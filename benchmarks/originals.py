@@ -1,0 +1,115 @@
+"""The baselines beside their authors' codes, run by GNU Octave on the same instances from the same start.
+
+    python -m benchmarks.originals CODES [--instances P1 P3 P6] [--seeds 3] [--only NAME ...]
+
+CODES is a folder with checkouts of the authors' repositories: LMaFit (optsuite/LMaFit), RTRMC
+(NicolasBoumal/RTRMC), MatrixIRLS (ckuemmerle/MatrixIRLS, which brings Vandereycken's LRGeomCG) and manopt
+(NicolasBoumal/manopt). Their mex functions are replaced by the Octave functions in benchmarks/octave, and the
+lines that change a sparse matrix in place by ones that make a new one, for Octave copies what it passes:
+counts are compared, not seconds. Start: the rank-r SVD of the zero-filled data as they are; end: f ≤ 1e-20.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.io import savemat
+
+import rankfold as rf
+from benchmarks import instances
+from benchmarks.baselines import cases, count, plain_start
+
+OURS = Path(__file__).parent / "octave"
+METHODS = "LMaFit", "RTRMC-1", "RTRMC-2", "LRGeomCG", "LRGeom trust region"
+LRGEOM = "MatrixIRLS/algorithms/LRGeomCG"
+FOLDERS = "LMaFit", "RTRMC", LRGEOM, f"{LRGEOM}/Code"
+# (file, what it says, what it says here): Octave has no sparse matrix that two names share.
+CHANGES = (
+    ("LMaFit/lmafit_mc_adp.m", r"updateSval\(S, (.+), L\)", r"S = sparse(Ik, Jk, \1, m, n)"),
+    (
+        f"{LRGEOM}/Code/grad.m",
+        r"do_updateSval\(.*\);",
+        "prob.temp_omega = sparse(prob.Omega_i, prob.Omega_j, x.err, prob.n1, prob.n2);",
+    ),
+)
+LIMIT = 3000
+
+
+def prepare(codes: Path, to: Path) -> None:
+    """Copy the authors' files, with the changes above and without what our functions stand in for."""
+    replaced = {path.name for path in OURS.glob("*.m")}
+    for folder in FOLDERS:
+        (to / folder).mkdir(parents=True, exist_ok=True)
+        for path in (codes / folder).glob("*.m"):
+            if path.name not in replaced:
+                shutil.copy(path, to / folder)
+    shutil.copytree(codes / "manopt" / "manopt", to / "manopt")
+    for name, said, says in CHANGES:
+        text, found = re.subn(said, says, (to / name).read_text("latin-1"))
+        assert found, f"{name} does not say {said}"
+        (to / name).write_text(text, "latin-1")
+
+
+def original(method: str, instance: Path, prepared: Path) -> list[float]:
+    """Iterations, Hessian products and the last f of the authors' code."""
+    counts = instance.with_suffix(".txt")
+    counts.unlink(missing_ok=True)
+    paths = ", ".join(f"'{prepared / folder}'" for folder in FOLDERS)
+    program = (
+        f"warning('off', 'all'); addpath(genpath('{prepared / 'manopt'}')); addpath({paths}, '{OURS}'); "
+        f"run_original('{method}', '{instance}', '{counts}');"
+    )
+    done = subprocess.run(["octave-cli", "-q", "--eval", program], capture_output=True, text=True)
+    if not counts.exists():
+        raise RuntimeError(f"{method}: {done.stderr}")
+    return [float(number) for number in counts.read_text().split()]
+
+
+def save(data: Any, start: Any, path: Path) -> None:
+    U, s, V = start
+    positions = {"rows": np.asarray(data.rows) + 1, "columns": np.asarray(data.cols) + 1}
+    savemat(path, {**positions, "values": data.values, "shape": data.shape, "U": U, "s": s, "V": V})
+
+
+def compare(name: str, seeds: int, only: list[str], prepared: Path, folder: Path) -> None:
+    """Print a line per seed and method: the authors' counts, and ours."""
+    instance = getattr(instances, name)
+    for seed in range(seeds):
+        data = instance.draw(seed)
+        cost = rf.Completion.from_triples(data)
+        start = plain_start(cost, instance.rank)
+        save(data, start, folder / "instance.mat")
+        for method in only:
+            theirs = original(method, folder / "instance.mat", prepared)
+            iterations, products, value = count(cases(cost.shape, instance.rank)[method], cost, start, LIMIT)
+            print(
+                f"| {name} | {seed} | {method} | {theirs[0]:g} | {iterations:g} | {theirs[1]:g} | "
+                f"{products:g} | {theirs[2]:.0e} | {value:.0e} |",
+                flush=True,
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("codes", type=Path)
+    parser.add_argument("--instances", nargs="*", default=["P1", "P3", "P6"])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--only", nargs="*", choices=METHODS, default=list(METHODS))
+    options = parser.parse_args()
+    print("| instance | seed | method | theirs | ours | their products | ours | their f | ours |")
+    print("|---" * 9 + "|")
+    with tempfile.TemporaryDirectory() as folder:
+        prepare(options.codes, Path(folder) / "codes")
+        for name in options.instances:
+            compare(name, options.seeds, options.only, Path(folder) / "codes", Path(folder))
+
+
+if __name__ == "__main__":
+    main()
