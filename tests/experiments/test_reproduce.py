@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from rankfold.baselines import RTRMC
 from rankfold.cli.app import app
 from rankfold.experiments import running
-from rankfold.experiments.competitors import GH_GD, LMAFIT
+from rankfold.experiments.competitors import GH_GD, GH_TR, LMAFIT
 from rankfold.experiments.curves import SCALES, Curves, Figure, Run, Scale
 from rankfold.experiments.figures import FIGURES
 from rankfold.experiments.reproduce import reproduce, write_figure
 from rankfold.experiments.running import Plan, Setting, run_figures
 from rankfold.experiments.verdicts import RULES
+from rankfold.run import stopping
 from rankfold.run.trace import Trace, TraceRow
+from rankfold.solvers import TrustRegion
 
 TINY = Scale("small", middle=100, large=150, instances=2, repeats=1)
 
@@ -102,6 +105,27 @@ def test_every_method_of_the_figures_moves_in_the_metric_of_its_geometry():
     solvers = {competitor.solver for figure in FIGURES for competitor in figure.competitors}
     metrics = {getattr(solver, "metric", "geometry") for solver in solvers}
     assert metrics == {"geometry"}
+
+
+def test_runs_end_at_the_paper_s_limits(monkeypatch):
+    assert (SCALES["paper"].middle, SCALES["paper"].large, SCALES["paper"].instances) == (4000, 32000, 5)
+    regions = (TrustRegion, RTRMC)
+    for figure in FIGURES:
+        for competitor in figure.competitors:
+            region = isinstance(competitor.solver, regions) and getattr(competitor.solver, "order", 2) == 2
+            assert competitor.limit == (100 if region else 200), competitor.label
+    given = {}
+
+    def remember(problem, solver, **options):
+        given.update(options)
+        raise InterruptedError
+
+    monkeypatch.setattr(running, "minimize", remember)
+    with pytest.raises(InterruptedError):
+        running._trace(GH_TR, *running._instance(100, 0, Setting()), Setting())
+    assert given["max_iterations"] == 100
+    assert given["stop"] == stopping.ValueBelow(1e-20)
+    assert given["tolerance"] == 0
 
 
 def test_processes_find_what_one_process_finds(tmp_path):
