@@ -1,12 +1,15 @@
 """The baselines beside their authors' codes, run by GNU Octave on the same instances from the same start.
 
     python -m benchmarks.originals CODES [--instances P1 P3 P6] [--seeds 3] [--only NAME ...]
+    python -m benchmarks.originals CODES --instances P7 P8 --only SVP OptSpace
 
 CODES is a folder with checkouts of the authors' repositories: LMaFit (optsuite/LMaFit), RTRMC
-(NicolasBoumal/RTRMC), MatrixIRLS (ckuemmerle/MatrixIRLS, which brings Vandereycken's LRGeomCG) and manopt
-(NicolasBoumal/manopt). Their mex functions are replaced by the Octave functions in benchmarks/octave, and the
-lines that change a sparse matrix in place by ones that make a new one, for Octave copies what it passes:
-counts are compared, not seconds. Start: the rank-r SVD of the zero-filled data as they are; end: f ≤ 1e-20.
+(NicolasBoumal/RTRMC), MatrixIRLS (ckuemmerle/MatrixIRLS, which brings Vandereycken's LRGeomCG), manopt
+(NicolasBoumal/manopt) and lrslibrary (andrewssobral/lrslibrary, which brings SVP and OptSpace; these two are
+run when asked for, as OptSpace forms dense matrices). Their mex functions are replaced by Octave functions
+in benchmarks/octave, and the lines that change a sparse matrix in place by ones that make a new one, for
+Octave copies what it passes: counts are compared, not seconds. Start: the rank-r SVD of the zero-filled data
+as they are (SVP: its own first projection, from W = 0); end: f ≤ 1e-20.
 """
 
 from __future__ import annotations
@@ -27,9 +30,11 @@ from benchmarks import instances
 from benchmarks.baselines import cases, count, plain_start
 
 OURS = Path(__file__).parent / "octave"
-METHODS = "LMaFit", "RTRMC-1", "RTRMC-2", "LRGeomCG", "LRGeom trust region"
+SPARSE = "LMaFit", "RTRMC-1", "RTRMC-2", "LRGeomCG", "LRGeom trust region"
+METHODS = *SPARSE, "SVP", "OptSpace"
 LRGEOM = "MatrixIRLS/algorithms/LRGeomCG"
-FOLDERS = "LMaFit", "RTRMC", LRGEOM, f"{LRGEOM}/Code"
+LRS = "lrslibrary/algorithms/mc"
+FOLDERS = "LMaFit", "RTRMC", LRGEOM, f"{LRGEOM}/Code", f"{LRS}/SVP", f"{LRS}/SVP/private", f"{LRS}/OptSpace"
 # (file, what it says, what it says here): Octave has no sparse matrix that two names share.
 CHANGES = (
     ("LMaFit/lmafit_mc_adp.m", r"updateSval\(S, (.+), L\)", r"S = sparse(Ik, Jk, \1, m, n)"),
@@ -86,9 +91,16 @@ def compare(name: str, seeds: int, only: list[str], prepared: Path, folder: Path
         cost = rf.Completion.from_triples(data)
         start = plain_start(cost, instance.rank)
         save(data, start, folder / "instance.mat")
+        U, s, V = start
+        first_projection = U, 0.75 * cost.shape[0] * cost.shape[1] / cost.observed.size * s, V
         for method in only:
             theirs = original(method, folder / "instance.mat", prepared)
-            iterations, products, value = count(cases(cost.shape, instance.rank)[method], cost, start, LIMIT)
+            iterations, products, value = count(
+                cases(cost.shape, instance.rank)[method],
+                cost,
+                first_projection if method == "SVP" else start,
+                LIMIT,
+            )
             print(
                 f"| {name} | {seed} | {method} | {theirs[0]:g} | {iterations:g} | {theirs[1]:g} | "
                 f"{products:g} | {theirs[2]:.0e} | {value:.0e} |",
@@ -101,7 +113,7 @@ def main() -> None:
     parser.add_argument("codes", type=Path)
     parser.add_argument("--instances", nargs="*", default=["P1", "P3", "P6"])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", nargs="*", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--only", nargs="*", choices=METHODS, default=list(SPARSE))
     options = parser.parse_args()
     print("| instance | seed | method | theirs | ours | their products | ours | their f | ours |")
     print("|---" * 9 + "|")

@@ -16,6 +16,10 @@ switch method
         problem = buildproblem(I, J, X, [], m, n, r, 0);
         [~, ~, stats] = rtrmc(problem, opts, start.U);
         found = [stats(end).iter, sum([stats.numinner]), 2 * stats(end).cost];
+    case 'SVP'
+        found = singular_value_projection(I, J, X, m, n, r);
+    case 'OptSpace'
+        found = optspace(I, J, X, m, n, r);
     case 'LRGeom trust region'
         found = embedded_trust_region(I, J, X, m, n, r, start);
 end
@@ -41,6 +45,20 @@ prob = struct('use_blas', false, 'n1', m, 'n2', n, 'r', r, 'Omega_i', I, 'Omega_
 x0 = prepx(prob, struct('U', start.U, 'sigma', start.s, 'V', start.V));
 [x, history] = LRGeomCG(prob, opts, x0);
 found = [rows(history), 0, x.err' * x.err / numel(X)];
+end
+
+function found = singular_value_projection(I, J, X, m, n, r)
+% It starts at W = 0: its first projection is our start, and is not counted.
+params = struct('tol', 1e-10, 'vtol', 0, 'mxitr', 3000, 'verbosity', 0);
+[~, ~, ~, t, err] = svp(sub2ind([m, n], I, J), X, m, n, r, params);
+found = [t - 2, 0, err^2];
+end
+
+function found = optspace(I, J, X, m, n, r)
+% Its own start: the SVD that we start from, where no row or column is trimmed. It measures scaled data.
+unit = sqrt(numel(X) * r) / norm(X);
+[~, ~, ~, dist] = OptSpace(sparse(I, J, X, m, n), r, 3000, 1e-10 * unit);
+found = [numel(dist) - 1, 0, (dist(end) / unit)^2];
 end
 
 function found = embedded_trust_region(I, J, X, m, n, r, start)
