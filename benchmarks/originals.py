@@ -1,14 +1,14 @@
 """The baselines beside their authors' codes, run by GNU Octave on the same instances from the same start.
 
-    python -m benchmarks.originals CODES [--instances P1 P3 P6] [--seeds 3] [--only NAME ...]
+    python -m benchmarks.originals CODES [--instances P1 P3 P6] [--seeds 0 1 2] [--only NAME ...]
     python -m benchmarks.originals CODES --instances P7 P8 --only SVP OptSpace
 
 CODES is a folder with checkouts of the authors' repositories: LMaFit (optsuite/LMaFit), RTRMC
 (NicolasBoumal/RTRMC), MatrixIRLS (ckuemmerle/MatrixIRLS, which brings Vandereycken's LRGeomCG), manopt
 (NicolasBoumal/manopt) and lrslibrary (andrewssobral/lrslibrary, which brings SVP and OptSpace; these two are
-run when asked for, as OptSpace forms dense matrices). Their mex functions are replaced by Octave functions
-in benchmarks/octave, and the lines that change a sparse matrix in place by ones that make a new one, for
-Octave copies what it passes: counts are compared, not seconds. Start: the rank-r SVD of the zero-filled data
+run when asked for, as OptSpace forms dense matrices). Their mex functions are replaced by Octave functions in
+benchmarks/octave, and the lines that change a sparse matrix in place by ones that make a new one, so that
+nothing has to be compiled: counts are compared, not seconds. Start: the rank-r SVD of the zero-filled data
 as they are (SVP: its own first projection, from W = 0); end: f ≤ 1e-20.
 """
 
@@ -35,7 +35,7 @@ METHODS = *SPARSE, "SVP", "OptSpace"
 LRGEOM = "MatrixIRLS/algorithms/LRGeomCG"
 LRS = "lrslibrary/algorithms/mc"
 FOLDERS = "LMaFit", "RTRMC", LRGEOM, f"{LRGEOM}/Code", f"{LRS}/SVP", f"{LRS}/SVP/private", f"{LRS}/OptSpace"
-# (file, what it says, what it says here): Octave has no sparse matrix that two names share.
+# (file, what it says, what it says here): no Octave function changes the matrix that it is given.
 CHANGES = (
     ("LMaFit/lmafit_mc_adp.m", r"updateSval\(S, (.+), L\)", r"S = sparse(Ik, Jk, \1, m, n)"),
     (
@@ -83,10 +83,10 @@ def save(data: Any, start: Any, path: Path) -> None:
     savemat(path, {**positions, "values": data.values, "shape": data.shape, "U": U, "s": s, "V": V})
 
 
-def compare(name: str, seeds: int, only: list[str], prepared: Path, folder: Path) -> None:
+def compare(name: str, seeds: list[int], only: list[str], prepared: Path, folder: Path) -> None:
     """Print a line per seed and method: the authors' counts, and ours."""
     instance = getattr(instances, name)
-    for seed in range(seeds):
+    for seed in seeds:
         data = instance.draw(seed)
         cost = rf.Completion.from_triples(data)
         start = plain_start(cost, instance.rank)
@@ -112,7 +112,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("codes", type=Path)
     parser.add_argument("--instances", nargs="*", default=["P1", "P3", "P6"])
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
     parser.add_argument("--only", nargs="*", choices=METHODS, default=list(SPARSE))
     options = parser.parse_args()
     print("| instance | seed | method | theirs | ours | their products | ours | their f | ours |")
