@@ -67,7 +67,7 @@ def test_both_settings_stand_on_one_page(tmp_path, monkeypatch):
     assert plain["setting"] == {"start": "plain", "armijo": 1e-4}
     assert ours["seeds"] == plain["seeds"] == 1
     assert ours["seed"] == 3
-    assert ours["instances"] == "1 of 100 × 100, rank 5, oversampling 8"
+    assert ours["instances"] == "100 × 100, rank 5, oversampling 8, seeds 3 to 3"
     assert ours["claims"][0]["measured"] != plain["claims"][0]["measured"]
     report = (tmp_path / "r.md").read_text("utf-8")
     assert (
@@ -182,7 +182,7 @@ def test_a_plot_names_the_problem_and_its_last_line(tmp_path, monkeypatch):
     plan = Plan(Scale("paper", 4000, 32000, 5, 1), Setting(), 0)
     write_figure(figure, curves, plan, 1.0, tmp_path)
     (canvas,) = drawn
-    size = "5 of 4000 × 4000, rank 5, oversampling 8; scaled start, Armijo 0.25"
+    size = "4000 × 4000, rank 5, oversampling 8, seeds 0 to 4; scaled start, Armijo 0.25"
     assert canvas.get_suptitle() == f"{figure.title}\n{size}"
     for axes in canvas.axes:
         assert [text.get_text() for text in axes.texts] == ["1e-20: runs end here"]

@@ -61,9 +61,10 @@ def _panel(axes: Any, figure: Figure, curves: Curves, column: str) -> None:
         f"{TARGET:g}: runs end here",
         (1.0, TARGET),
         xycoords=("axes fraction", "data"),
-        xytext=(-2, 3),
+        xytext=(-2, -3),
         textcoords="offset points",
         ha="right",
+        va="top",
         color="#666666",
         fontsize=9,
     )

@@ -61,7 +61,8 @@ def reproduce(
 def write_figure(figure: Figure, curves: Curves, plan: Plan, seconds: float, out: Path) -> None:
     """Write `<name>.png`, `<name>.csv` and `<name>.json` into `out`; names say other settings than ours."""
     stem, side, scale = f"{figure.name}{plan.setting.suffix}", figure.side(plan.scale), plan.scale
-    instances = f"{scale.instances} of {side} × {side}, rank {RANK}, oversampling {OVERSAMPLING}"
+    seeds = f"seeds {plan.seed} to {plan.seed + scale.instances - 1}"
+    instances = f"{side} × {side}, rank {RANK}, oversampling {OVERSAMPLING}, {seeds}"
     draw(figure, curves, f"{instances}; {plan.setting}", out / f"{stem}.png")
     _write_traces(curves, out / f"{stem}.csv")
     record = {
