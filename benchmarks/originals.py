@@ -1,7 +1,7 @@
 """The baselines beside their authors' codes, run by GNU Octave on the same instances from the same start.
 
-    python -m benchmarks.originals CODES [--instances P1 P3 P6] [--seeds 0 1 2] [--only NAME ...]
-    python -m benchmarks.originals CODES --instances P7 P8 --only SVP OptSpace
+    python -m benchmarks.originals CODES [--instances P1 P3 P7] [--seeds 0 1 2] [--only NAME ...]
+    python -m benchmarks.originals CODES --instances P6 P7 --only SVP OptSpace
 
 CODES is a folder with checkouts of the authors' repositories: LMaFit (optsuite/LMaFit), RTRMC
 (NicolasBoumal/RTRMC), MatrixIRLS (ckuemmerle/MatrixIRLS, which brings Vandereycken's LRGeomCG), manopt
@@ -111,7 +111,7 @@ def compare(name: str, seeds: list[int], only: list[str], prepared: Path, folder
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("codes", type=Path)
-    parser.add_argument("--instances", nargs="*", default=["P1", "P3", "P6"])
+    parser.add_argument("--instances", nargs="*", default=["P1", "P3", "P7"])
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
     parser.add_argument("--only", nargs="*", choices=METHODS, default=list(SPARSE))
     options = parser.parse_args()
