@@ -1,4 +1,4 @@
-"""The completion problems that benchmarks and pages call P1 to P5, defined here once."""
+"""The completion problems that benchmarks and pages call P1 to P7, defined here once."""
 
 from __future__ import annotations
 
@@ -28,3 +28,5 @@ P2 = Instance((32000, 32000), 5, 8)  # the paper's running example
 P3 = Instance((4000, 4000), 5, 3)  # few entries
 P4 = P1._replace(condition=1e3)  # ill conditioned
 P5 = Instance((10000, 10000), 20, 4)  # a larger rank
+P6 = Instance((1000, 1000), 5, 8)  # small enough for codes that form dense matrices
+P7 = Instance((800, 1500), 5, 5)  # likewise, oblong

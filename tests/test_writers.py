@@ -11,6 +11,7 @@ from rankfold.cli import demo
 from rankfold.experiments import reproduce as reproduction
 from rankfold.experiments.curves import SCALES, Curves, Run
 from rankfold.experiments.figures import FIGURES
+from rankfold.experiments.running import Plan, Setting
 from rankfold.report import DataSummary, Report, figure, write_report
 
 
@@ -41,7 +42,8 @@ CURVES = Curves(tuple(Run(c.label, 0, RESULT.trace) for c in GH.competitors))
 
 
 def write_figure(path):
-    reproduction.write_figure(GH, CURVES, SCALES["small"], 0, 1.0, path.parent)
+    plan = Plan(SCALES["small"], Setting(), 0)
+    reproduction.write_figure(GH, CURVES, plan, 1.0, path.parent)
 
 
 WRITERS = {

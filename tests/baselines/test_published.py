@@ -1,4 +1,4 @@
-"""Iteration counts on P1 (4000², rank 5, oversampling 8, f ≤ 1e-20) next to those of the published codes."""
+"""Iteration counts on P1 (4000², rank 5, oversampling 8, f ≤ 1e-20) next to those of the authors' codes."""
 
 import pytest
 from baseline_instances import completion, instance, solve
@@ -7,11 +7,12 @@ import rankfold as rf
 from rankfold.baselines import RTRMC, SVP, LMaFit, OptSpace, lrgeom, mmmf
 
 SHAPE = (4000, 4000)
-# The published codes' counts, from the same kind of instance and start; SVP and OptSpace have none.
+# The authors' codes' counts on this very instance, from the same start (`benchmarks.originals`).
 CASES = {
-    "LMaFit": (rf.FullRank(SHAPE, 5), LMaFit(), 127),
+    "LMaFit": (rf.FullRank(SHAPE, 5), LMaFit(), 106),
+    "RTRMC-1": (rf.SubspaceProjection(SHAPE, 5), RTRMC(1), 94),
     "RTRMC-2": (rf.SubspaceProjection(SHAPE, 5), RTRMC(2), 6),
-    "LRGeomCG": (*lrgeom(SHAPE, 5, "cg"), 37),
+    "LRGeomCG": (*lrgeom(SHAPE, 5, "cg"), 36),
     "LRGeom trust region": (*lrgeom(SHAPE, 5, "tr"), 8),
 }
 
@@ -25,12 +26,12 @@ def problem_1():
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_counts_are_those_of_the_published_codes(problem_1, name):
+def test_counts_are_those_of_the_authors_codes(problem_1, name):
     cost, start = problem_1
     geometry, method, published = CASES[name]
     result = solve(rf.Problem(cost, geometry), method, x0=geometry.from_svd(*start), iterations=200)
     assert result.converged
-    assert abs(result.iterations - published) <= max(0.2 * published, 1)
+    assert abs(result.iterations - published) <= max(0.05 * published, 1)
 
 
 @pytest.mark.parametrize(
@@ -38,10 +39,9 @@ def test_counts_are_those_of_the_published_codes(problem_1, name):
     [
         (rf.Embedded(SHAPE, 5), SVP()),
         (rf.Polar(SHAPE, 5), OptSpace()),
-        (rf.SubspaceProjection(SHAPE, 5), RTRMC(1)),
         mmmf(SHAPE, 5),
     ],
-    ids=["SVP", "OptSpace", "RTRMC-1", "MMMF"],
+    ids=["SVP", "OptSpace", "MMMF"],
 )
 def test_the_others_reach_the_same_accuracy(problem_1, geometry, method):
     cost, start = problem_1

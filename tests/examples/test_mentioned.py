@@ -14,7 +14,7 @@ from rankfold.cli.app import app
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
-PACKAGES = ("baselines", "costs", "geometry", "solvers")
+PACKAGES = ("baselines", "costs", "experiments", "geometry", "solvers")
 
 
 def found(page, pattern):

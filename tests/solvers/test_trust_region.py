@@ -5,6 +5,7 @@ import pytest
 
 import rankfold as rf
 from dense import DenseCost
+from rankfold.geometry.base import lincomb
 from rankfold.solvers import trust_region
 from rankfold.solvers.line_search import moved
 from rankfold.solvers.truncated_cg import Proposal, truncated_cg
@@ -110,3 +111,27 @@ def test_at_an_exact_fit_it_stops_where_rounding_is_all_that_is_left(geometry):
     result = rf.minimize(problem, rf.TrustRegion(), tolerance=0.0, max_iterations=60)
     assert result.stop.kind is rf.stopping.StopKind.STATIONARY
     assert result.value < 1e-26 * problem.cost.value_at_zero
+
+
+def residual(here, eta):
+    """The norm of grad + Hess η, what is left of the model's gradient."""
+    left = lincomb(1.0, here.gradient, 1.0, here.hessian(eta))
+    return here.problem.geometry.norm(here.x, left)
+
+
+@pytest.mark.parametrize("kappa", [0.3, 0.1, 1e-3])
+def test_the_inner_iteration_ends_by_the_paper_s_rule(kappa):
+    """‖r‖ ≤ ‖r₀‖ min(‖r₀‖^θ, κ), and not before: near a minimum, where nothing else ends it."""
+    point = rf.minimize(PROBLEM, rf.TrustRegion(), tolerance=0, max_iterations=6).x
+    here = PROBLEM.at(point)
+    for theta in (0.0, 1.0):
+        target = here.gradient_norm * min(here.gradient_norm**theta, kappa)
+        proposals, products = truncated_cg(here, 1e9, theta, kappa, 100)
+        assert residual(here, proposals[0].eta) <= 1.001 * target
+        before = truncated_cg(here, 1e9, theta, kappa, products - 1)[0]
+        assert residual(here, before[0].eta) > 0.999 * target
+
+
+def test_the_constants_are_the_paper_s():
+    solver = rf.TrustRegion()
+    assert (solver.theta, solver.kappa, solver.max_inner) == (1.0, 0.1, 100)

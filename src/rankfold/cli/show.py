@@ -93,15 +93,23 @@ def reproduce(
         typer.Option("--output", "-o", help="Where plots, traces and claims go; the report is OUTPUT.md."),
     ] = Path("reproduction"),
     seed: Annotated[int, typer.Option(help="Seed of the first instance.")] = 0,
+    seeds: Annotated[int | None, typer.Option(help="How many instances; 5 if not given.")] = None,
+    jobs: Annotated[int, typer.Option(help="How many processes, of one thread each.")] = 1,
+    start: Annotated[
+        str, typer.Option(help="scaled: the SVD of the zero-filled data times d1·d2/|Ω|; plain: as it is.")
+    ] = "scaled",
+    armijo: Annotated[float, typer.Option(help="Armijo's constant of the gradient descents.")] = 0.25,
 ) -> None:
     """Reproduce a figure of the paper: plot, traces, and each claim next to what was measured.
 
-    Example: rankfold reproduce gh --scale paper
+    Example: rankfold reproduce gh --scale paper --start plain --armijo 1e-4
     """
     from rankfold.experiments.reproduce import reproduce as run
+    from rankfold.experiments.running import Setting
 
     try:
-        report = run(figure, scale, output, seed, say)
+        setting = Setting(start, armijo)
+        report = run(figure, scale, output, seed=seed, seeds=seeds, jobs=jobs, setting=setting, show=say)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     say(f"The report is in {report}.")

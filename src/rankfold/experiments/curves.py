@@ -1,22 +1,17 @@
-"""What a figure is made of: the methods it draws, how one is run, and what its runs are asked."""
+"""What a figure is made of: the methods it draws, their runs, and what these are asked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
-from statistics import median
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.costs import Completion
-from rankfold.data import random_completion
+from rankfold.experiments.verdicts import Claim, Measured, Numbers
 from rankfold.geometry import Geometry
-from rankfold.problem import Problem
-from rankfold.run import stopping
-from rankfold.run.driver import minimize
 from rankfold.run.trace import Trace
 
 RANK, OVERSAMPLING, TARGET = 5, 8, 1e-20  # section 6.1
@@ -27,15 +22,16 @@ LATE = 1e-5  # a mean square below which the fast phase of every method has begu
 
 @dataclass(frozen=True)
 class Scale:
-    """Sizes of the two kinds of instance, and how many are drawn."""
+    """Sizes of the two kinds of instance, how many are drawn, and how often each method runs on one."""
 
     name: str
     middle: int
     large: int
     instances: int
+    repeats: int
 
 
-SCALES = {"paper": Scale("paper", 4000, 32000, 5), "small": Scale("small", 300, 600, 2)}
+SCALES = {"paper": Scale("paper", 4000, 32000, 5, 2), "small": Scale("small", 300, 600, 5, 3)}
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,7 @@ class Competitor:
 
 @dataclass(frozen=True)
 class Run:
-    """One run: which method, on which instance, and its trace."""
+    """One run: which method, on which instance, and its trace, with CPU seconds."""
 
     label: str
     instance: int
@@ -79,15 +75,28 @@ class Run:
         """The last cost."""
         return float(self.values[-1])
 
+    def backtracks(self) -> float:
+        """The mean number of refused trials of an iteration."""
+        return float(self.trace["backtracks"].sum()) / max(self.iterations(), 1)
+
     def first(self, column: str, level: float = TARGET) -> float:
         """Iteration, or seconds, at which the cost is first at most `level`; infinite if never."""
         reached = np.flatnonzero(self.values <= level)
         return float(self.trace[column][reached[0]]) if reached.size else inf
 
+    def early(self, column: str) -> float:
+        """Iterations, or seconds, to a thousandth of the first cost; infinite if never."""
+        return self.first(column, 1e-3 * float(self.values[0]))
+
     def late(self, column: str) -> float:
         """Iterations, or seconds, from `LATE` to the target, the asymptotic phase; infinite if never."""
         end = self.first(column)
         return end - self.first(column, LATE) if end < inf else inf
+
+    def early_products(self) -> float:
+        """Hessian products to a thousandth of the first cost, for trust regions."""
+        early = self.trace["iteration"] <= self.early("iteration")
+        return float(self.trace["inner_iterations"][early].sum())
 
     def late_products(self) -> float:
         """Hessian products from `LATE` on, for trust regions."""
@@ -101,46 +110,43 @@ class Curves:
 
     runs: tuple[Run, ...]
 
-    @property
-    def early(self) -> float:
-        """A thousandth of the first method's cost at the start."""
-        return 1e-3 * float(self.runs[0].values[0])
-
     def of(self, method: Competitor) -> list[Run]:
         """Return the runs of one method, instance by instance."""
         return [run for run in self.runs if run.label == method.label]
 
-    def median(self, method: Competitor, measure: Callable[..., float], *given: Any) -> float:
-        """Return the median of `measure(run, *given)` over the instances."""
-        return float(median(measure(run, *given) for run in self.of(method)))
+    def by_instance(self, measure: Callable[..., float], *given: Any, **methods: Competitor) -> Numbers:
+        """Return `measure(run, *given)` of several methods, an instance each, by the names given here."""
+        return {name: [measure(run, *given) for run in self.of(method)] for name, method in methods.items()}
 
-    def medians(self, measure: Callable[..., float], *given: Any, **methods: Competitor) -> dict[str, float]:
-        """Return the medians of several methods, by the names that they have here."""
-        return {name: self.median(method, measure, *given) for name, method in methods.items()}
+    def iterations(self, **methods: Competitor) -> Measured:
+        """Iterations to the target."""
+        return Measured("iterations to 1e-20", self.by_instance(Run.first, "iteration", **methods))
 
+    def seconds(self, **methods: Competitor) -> Measured:
+        """Seconds to the target."""
+        return Measured("seconds to 1e-20", self.by_instance(Run.first, "seconds", **methods))
 
-def count(iterations: float) -> str:
-    """Return a median count in words: infinite ones are those that most runs do not reach.
+    def early_seconds(self, **methods: Competitor) -> Measured:
+        """Seconds of the first phase."""
+        return Measured(
+            "seconds to 1e-3 of the first cost", self.by_instance(Run.early, "seconds", **methods)
+        )
 
-    Examples
-    --------
-    >>> count(88.0), count(float("inf"))
-    ('88', 'not reached')
-    """
-    return f"{iterations:g}" if iterations < inf else "not reached"
+    def early_products(self, **methods: Competitor) -> Measured:
+        """Hessian products of the first phase."""
+        return Measured("Hessian products until then", self.by_instance(Run.early_products, **methods))
 
+    def late_iterations(self, **methods: Competitor) -> Measured:
+        """Iterations of the last phase."""
+        return Measured("iterations from 1e-5 to 1e-20", self.by_instance(Run.late, "iteration", **methods))
 
-@dataclass(frozen=True)
-class Claim:
-    """A sentence of the paper, what was measured, and whether it holds; None where the paper says nothing."""
+    def late_seconds(self, **methods: Competitor) -> Measured:
+        """Seconds of the last phase."""
+        return Measured("seconds from 1e-5 to 1e-20", self.by_instance(Run.late, "seconds", **methods))
 
-    says: str
-    measured: str
-    holds: bool | None
-    why: str = ""
-
-
-Known = dict[tuple[int, int, str], Trace]  # by side, seed of the instance, and label
+    def late_products(self, **methods: Competitor) -> Measured:
+        """Hessian products of the last phase."""
+        return Measured("Hessian products there", self.by_instance(Run.late_products, **methods))
 
 
 @dataclass(frozen=True)
@@ -153,53 +159,6 @@ class Figure:
     competitors: tuple[Competitor, ...]
     claims: Callable[[Curves], list[Claim]]
 
-    def run(self, scale: Scale, seed: int, known: Known, show: Callable[[str], None]) -> Curves:
-        """Run every competitor on every instance, all from one start per instance.
-
-        `known` holds the runs of other figures: a competitor runs once per instance, however many figures
-        it is in. What is run here is added.
-        """
-        side = getattr(scale, self.size)
-        cost, start = _instance(120, 0)
-        for competitor in self.competitors:  # compile, or load, every kernel before the clock runs
-            _trace(replace(competitor, limit=3), cost, start)
-        runs: list[Run] = []
-        for instance in range(scale.instances):
-            cost, start = _instance(side, seed + instance)
-            for competitor in self.competitors:
-                key = side, seed + instance, competitor.label
-                if key not in known:
-                    known[key] = _trace(competitor, cost, start)
-                    last = known[key][-1]
-                    show(
-                        f"{self.name}  instance {instance}  {competitor.label:<28} "
-                        f"{last.iteration:4d} iterations  f = {last.value:.1e}  {last.seconds:.1f} s"
-                    )
-                runs.append(Run(competitor.label, instance, known[key]))
-        return Curves(tuple(runs))
-
-
-def _instance(side: int, seed: int) -> tuple[Completion, Any]:
-    cost = Completion.from_triples(random_completion((side, side), RANK, OVERSAMPLING, seed))
-    return cost, cost.start(RANK)
-
-
-def _trace(competitor: Competitor, cost: Completion, start: Any) -> Trace:
-    geometry = competitor.geometry(cost.shape, RANK)
-    x0 = geometry.from_svd(*start)
-    if competitor.imbalance != 1:
-        root = competitor.imbalance**0.5
-        x0 = type(x0)(x0[0] / root, x0[1] * root)
-    result = minimize(
-        Problem(cost, geometry),
-        competitor.solver,
-        x0=x0,
-        max_iterations=competitor.limit,
-        tolerance=0,
-        stop=stopping.ValueBelow(TARGET),
-    )
-    if result.error is not None:
-        raise result.error
-    if result.stop.kind is stopping.StopKind.INTERRUPTED:
-        raise KeyboardInterrupt  # a curve that ends early claims what it did not measure
-    return result.trace
+    def side(self, scale: Scale) -> int:
+        """Return the number of rows, and of columns, of its matrices."""
+        return int(getattr(scale, self.size))

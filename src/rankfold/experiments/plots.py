@@ -20,8 +20,11 @@ _STYLE = {
 }
 
 
-def draw(figure: Figure, curves: Curves, path: Path) -> None:
-    """Write the figure to `path`, a PNG: a thin line per instance, the instance of median length in full."""
+def draw(figure: Figure, curves: Curves, what: str, path: Path) -> None:
+    """Write the figure to `path`, a PNG: a thin line per instance, the instance of median length in full.
+
+    `what` says which problems were solved, and from where.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure as Canvas
 
@@ -31,7 +34,7 @@ def draw(figure: Figure, curves: Curves, path: Path) -> None:
         for axes, column in ((left, "iteration"), (right, "seconds")):
             _panel(axes, figure, curves, column)
         left.set_ylabel("cost  f = mean square on Ω")
-        canvas.suptitle(figure.title)
+        canvas.suptitle(f"{figure.title}\n{what}")
         handles, labels = left.get_legend_handles_labels()
         canvas.legend(handles, labels, loc="outside right center", handlelength=3)
         with replacing(path) as file:
@@ -54,5 +57,16 @@ def _panel(axes: Any, figure: Figure, curves: Curves, column: str) -> None:
             )
     axes.set_yscale("log")
     axes.axhline(TARGET, color="#999999", linewidth=0.8)
-    axes.set_xlabel("iterations" if column == "iteration" else "seconds, after the common start")
+    axes.annotate(
+        f"{TARGET:g}: runs end here",
+        (1.0, TARGET),
+        xycoords=("axes fraction", "data"),
+        xytext=(-2, -3),
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        color="#666666",
+        fontsize=9,
+    )
+    axes.set_xlabel("iterations" if column == "iteration" else "CPU seconds of one thread, after the start")
     axes.set_xlim(left=0)

@@ -8,26 +8,35 @@ import json
 import os
 import platform
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from time import perf_counter
-from typing import Any
 
 from rankfold.atomic import replace_text
-from rankfold.experiments.curves import SCALES, Claim, Curves, Figure, Known, Scale
+from rankfold.experiments.curves import OVERSAMPLING, RANK, SCALES, Curves, Figure
 from rankfold.experiments.figures import FIGURES
 from rankfold.experiments.plots import draw
+from rankfold.experiments.report import write_report
+from rankfold.experiments.running import Plan, Setting, run_figures
 
 _COLUMNS = ("iteration", "value", "seconds", "inner_iterations", "backtracks")
-_VERDICT = {True: "reproduced", False: "**not reproduced**", None: "–"}
+_VERDICT = {True: "reproduced", False: "not reproduced", None: "for the record"}
 
 
 def reproduce(
-    name: str, scale: str, out: Path, seed: int = 0, show: Callable[[str], None] = lambda line: None
+    name: str,
+    scale: str,
+    out: Path,
+    *,
+    seed: int = 0,
+    seeds: int | None = None,
+    jobs: int = 1,
+    setting: Setting | None = None,
+    show: Callable[[str], None] = lambda line: None,
 ) -> Path:
     """Run the figure `name`, or "all"; write plots, traces and claims into `out`; return the report's path.
 
-    The report holds every figure that `out` has, so that figures can also be run one by one.
+    `seeds` is the number of instances, `jobs` that of processes. The report holds every figure that `out`
+    has, from every setting, so that figures can also be run one by one.
     """
     chosen = [figure for figure in FIGURES if name in (figure.name, "all")]
     if not chosen:
@@ -35,39 +44,40 @@ def reproduce(
         raise ValueError(f"figure must be one of {names} or all, not {name!r}")
     if scale not in SCALES:
         raise ValueError(f"scale must be one of {', '.join(SCALES)}, not {scale!r}")
+    size = SCALES[scale] if seeds is None else replace(SCALES[scale], instances=seeds)
+    if size.instances < 1 or jobs < 1:
+        raise ValueError(f"seeds and jobs must be at least 1, not {seeds} and {jobs}")
+    plan = Plan(size, setting or Setting(), seed, jobs)
     out.mkdir(parents=True, exist_ok=True)
-    known: Known = {}
+    runs = run_figures(chosen, plan, show)
     for figure in chosen:
-        began = perf_counter()
-        curves = figure.run(SCALES[scale], seed, known, show)
-        write_figure(figure, curves, SCALES[scale], seed, perf_counter() - began, out)
+        curves, seconds = runs[figure.name]
+        write_figure(figure, curves, plan, seconds, out)
         for claim in figure.claims(curves):
-            verdict = {True: "reproduced", False: "not reproduced", None: "for the record"}[claim.holds]
-            show(f"{figure.name}  {verdict}: {claim.says} {claim.measured}")
+            show(f"{figure.name}  {_VERDICT[claim.holds]}: {claim.says} {claim.measured}")
     return write_report(FIGURES, out)
 
 
-def write_figure(figure: Figure, curves: Curves, scale: Scale, seed: int, seconds: float, out: Path) -> None:
-    """Write `<name>.png`, `<name>.csv` and `<name>.json` into `out`."""
-    draw(figure, curves, out / f"{figure.name}.png")
-    _write_traces(curves, out / f"{figure.name}.csv")
-    side = getattr(scale, figure.size)
+def write_figure(figure: Figure, curves: Curves, plan: Plan, seconds: float, out: Path) -> None:
+    """Write `<name>.png`, `<name>.csv` and `<name>.json` into `out`; names say other settings than ours."""
+    stem, side, scale = f"{figure.name}{plan.setting.suffix}", figure.side(plan.scale), plan.scale
+    seeds = f"seeds {plan.seed} to {plan.seed + scale.instances - 1}"
+    instances = f"{side} × {side}, rank {RANK}, oversampling {OVERSAMPLING}, {seeds}"
+    draw(figure, curves, f"{instances}; {plan.setting}", out / f"{stem}.png")
+    _write_traces(curves, out / f"{stem}.csv")
     record = {
         "title": figure.title,
-        "instances": f"{scale.instances} of {side} × {side}",
+        "instances": instances,
         "scale": scale.name,
-        "seed": seed,
+        "seed": plan.seed,
+        "seeds": scale.instances,
+        "setting": asdict(plan.setting),
+        "jobs": plan.jobs,
         "seconds": round(seconds, 1),
-        "machine": _machine(),
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
         "claims": [asdict(claim) for claim in figure.claims(curves)],
     }
-    replace_text(out / f"{figure.name}.json", json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-
-
-def _machine() -> str:
-    # The load tells whether seconds can be trusted: above the number of cores, other work ran beside.
-    load = f", 5-minute load average {os.getloadavg()[1]:.1f}" if hasattr(os, "getloadavg") else ""
-    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}{load}"
+    replace_text(out / f"{stem}.json", json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
 
 def _write_traces(curves: Curves, path: Path) -> None:
@@ -80,50 +90,3 @@ def _write_traces(curves: Curves, path: Path) -> None:
             numbers = (f"{cell:.6g}" if isinstance(cell, float) else cell for cell in cells)
             writer.writerow((run.label, run.instance, *numbers))
     replace_text(path, text.getvalue())
-
-
-def write_report(figures: tuple[Figure, ...], out: Path) -> Path:
-    """Write the report of all figures found in `out` beside it, as `<out>.md`, and return its path."""
-    path = out.with_name(out.name + ".md")
-    parts = [_INTRODUCTION]
-    for figure in figures:
-        source = out / f"{figure.name}.json"
-        if source.exists():
-            parts.append(_section(figure.name, json.loads(source.read_text("utf-8")), out.name))
-    replace_text(path, "\n".join(parts))
-    return path
-
-
-_INTRODUCTION = """# The paper's figures, reproduced
-
-Made by `rankfold reproduce all`, or figure by figure by the commands below, claims and verdicts included.
-Every method starts at the rank-5 dominant SVD of the zero-filled data and runs until f ≤ 1e-20, at most 200
-iterations (trust regions: 100, of at most 100 inner ones). Seconds exclude the common start. Numbers are
-medians over the instances. With a load average above the number of cores other work ran beside: then compare
-seconds within a figure only, and with care. A thin line is an instance, a thick one that of median length.
-"""
-
-
-def _section(name: str, record: dict[str, Any], folder: str) -> str:
-    command = f"rankfold reproduce {name} --scale {record['scale']} --seed {record['seed']}"
-    lines = [
-        f"## {record['title']}",
-        "",
-        f"![{record['title']}]({folder}/{name}.png)",
-        "",
-        f"`{command}`: {record['instances']}, rank 5, oversampling 8; {record['seconds']:g} s on "
-        f"{record['machine']}. Traces: [{name}.csv]({folder}/{name}.csv).",
-        "",
-        "| the paper says | measured | |",
-        "|---|---|---|",
-        *(_line(Claim(**claim)) for claim in record["claims"]),
-        "",
-        # Written into the record by hand, where a run needs a word more than its numbers.
-        *([record["note"], ""] if "note" in record else []),
-    ]
-    return "\n".join(lines)
-
-
-def _line(claim: Claim) -> str:
-    why = f" ({claim.why})" if claim.why and not claim.holds else ""
-    return f"| {claim.says} | {claim.measured} | {_VERDICT[claim.holds]}{why} |"
