@@ -14,6 +14,7 @@ from rankfold.costs import Pairs as Pairs
 from rankfold.costs import Regression as Regression
 from rankfold.costs import Unobserved as Unobserved
 from rankfold.costs import WithOffsets as WithOffsets
+from rankfold.estimators.clicks.implicit_feedback import ImplicitFeedback as ImplicitFeedback
 from rankfold.estimators.completion.matrix_completion import MatrixCompletion as MatrixCompletion
 from rankfold.estimators.completion.regularization_path import RegularizationPath as RegularizationPath
 from rankfold.estimators.imputer.low_rank_imputer import LowRankImputer as LowRankImputer

@@ -19,6 +19,7 @@ from rankfold._version import __version__
 from rankfold.atomic import replacing
 from rankfold.costs.losses import Loss
 from rankfold.costs.offsets import Offsets
+from rankfold.estimators.clicks.implicit_feedback import ImplicitFeedback
 from rankfold.estimators.completion.joint import Shrinkage
 from rankfold.estimators.completion.matrix_completion import MatrixCompletion
 from rankfold.estimators.completion.pattern import Pattern
@@ -38,7 +39,14 @@ from rankfold.selection.rank import RankPath
 
 ESTIMATORS = {
     cls.__name__: cls
-    for cls in (MatrixCompletion, LowRankImputer, PairRegressor, PairClassifier, ReducedRankRegression)
+    for cls in (
+        MatrixCompletion,
+        ImplicitFeedback,
+        LowRankImputer,
+        PairRegressor,
+        PairClassifier,
+        ReducedRankRegression,
+    )
 }
 # Settings may be geometries (classes) and solvers (dataclasses of options); fitted attributes the rest.
 _GEOMETRIES = {cls.__name__: cls for cls in GEOMETRIES.values()}
