@@ -20,7 +20,7 @@ FLOORS = (
     ("baselines", "run"),
     ("selection",),
     ("estimators",),
-    ("report", "experiments", "interop"),
+    ("metrics", "report", "experiments", "interop"),
     ("cli",),
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

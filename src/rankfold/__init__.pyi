@@ -1,4 +1,5 @@
 from rankfold import data as data
+from rankfold import metrics as metrics
 from rankfold.checks import check_geometry as check_geometry
 from rankfold.checks import check_gradient as check_gradient
 from rankfold.checks import check_hessian as check_hessian
@@ -22,6 +23,7 @@ from rankfold.costs import WithOffsets as WithOffsets
 from rankfold.estimators.categories.categorical_completion import (
     CategoricalCompletion as CategoricalCompletion,
 )
+from rankfold.estimators.clicks.implicit_feedback import ImplicitFeedback as ImplicitFeedback
 from rankfold.estimators.completion.matrix_completion import MatrixCompletion as MatrixCompletion
 from rankfold.estimators.completion.regularization_path import RegularizationPath as RegularizationPath
 from rankfold.estimators.distances.low_rank_distance import LowRankDistance as LowRankDistance

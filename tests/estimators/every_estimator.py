@@ -32,6 +32,10 @@ def example(name: str, **settings: Any) -> Example:
     match name:
         case "MatrixCompletion":
             made = Example(rf.MatrixCompletion(2, regularization=1.0, random_state=0), *ratings()[:2])
+        case "ImplicitFeedback":
+            clicks, y = rng.integers(0, [30, 20], (250, 2)), rng.integers(1, 4, 250).astype(float)
+            clicks[:, 1] = (clicks[:, 1] + 20 * (clicks[:, 0] % 2)) // 2
+            made = Example(rf.ImplicitFeedback(2, regularization=1.0, random_state=0), clicks, y)
         case "LowRankImputer":
             table = np.where(holes, np.nan, X @ rng.standard_normal((6, 6)))
             made = Example(rf.LowRankImputer(2, tol=0.1), table, None, "transform")

@@ -37,6 +37,9 @@ DEFAULTS = {
         "dtype": "float64",
     }
     | {"shape": None},
+    "ImplicitFeedback": COMMON
+    | {"rank": "auto", "alpha": 4.0, "regularization": "auto", "tol": 1e-4, "max_iter": 200}
+    | {"dtype": "float64", "shape": None},
     "LowRankImputer": COMMON
     | {"rank": "auto", "missing_values": "nan", "keep_empty_features": False, "add_indicator": False}
     | {"max_iter": 50, "tol": 1e-2},
@@ -86,7 +89,9 @@ def test_iterations_are_counted_shown_and_limited(name, capsys):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_rank_that_no_such_matrix_has_is_refused_with_the_largest(name):
     # The rank of a completion is a most: the default is more than a small matrix has.
-    for rank in (0, 1.5, "best") if name == "MatrixCompletion" else (0, 1000, 1.5, "best"):
+    for rank in (
+        (0, 1.5, "best") if name in ("MatrixCompletion", "ImplicitFeedback") else (0, 1000, 1.5, "best")
+    ):
         with pytest.raises(
             ValueError, match=rf"rank must be 'auto' or an integer from 1 to \d+, .*; got {rank!r}"
         ):

@@ -31,6 +31,11 @@ def write_data(folder):
     known = rng.random((60, 30)) < 0.5
     lines = [f"{users[i]},{films[j]},{stars[i, j]:.2f}" for i, j in zip(*np.nonzero(known), strict=True)]
     (folder / "ratings.csv").write_text("\n".join(["user,film,stars", *lines, "ann,Alien,5", "ann,film3,4"]))
+    liked = (stars > 3.2) & known
+    lines = [f"{users[i]},{films[j]}" for i, j in zip(*np.nonzero(liked), strict=True)]
+    (folder / "clicks.csv").write_text(
+        "\n".join(["user,film", *lines, *(f"ann,film{j}" for j in (1, 3, 5, 7))])
+    )
     (folder / "pairs.csv").write_text("user,film\nann,Heat\nuser7,Alien\n")
     table = rng.standard_normal((80, 2)) @ rng.standard_normal((2, 6)) + 0.1 * rng.standard_normal((80, 6))
     holes = np.where(rng.random(table.shape) < 0.15, np.nan, table)

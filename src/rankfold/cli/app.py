@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from rankfold.cli.clicks import clicks
 from rankfold.cli.complete import complete
 from rankfold.cli.console import guarded
 from rankfold.cli.models import export, info
@@ -44,5 +45,5 @@ def main(
     """
 
 
-for command in (complete, predict, recommend, impute, regress, info, export, bench, demo, reproduce):
+for command in (complete, clicks, predict, recommend, impute, regress, info, export, bench, demo, reproduce):
     app.command()(guarded(command))

@@ -12,13 +12,14 @@ from rankfold.cli.labels import visible
 from rankfold.cli.options import EscapeFormulas, Json, ModelFile
 
 
-def as_completion(model: Any, path: Path) -> Any:
-    """Return a model that `complete` wrote, or refuse another one."""
+def of_pairs(model: Any, path: Path) -> Any:
+    """Return a model that `complete` or `clicks` wrote, or refuse another one."""
     import rankfold as rf
 
-    if not isinstance(model, rf.MatrixCompletion):
+    if not isinstance(model, (rf.MatrixCompletion, rf.ImplicitFeedback)):
         raise ValueError(
-            f"{path} holds a {type(model).__name__}: this command needs a model of `rankfold complete`"
+            f"{path} holds a {type(model).__name__}: this command needs a model of `rankfold complete` or "
+            "`rankfold clicks`"
         )
     return model
 
@@ -95,7 +96,7 @@ def export(
     from rankfold.data.io.files import format_of
 
     check_writable(output)
-    fitted = as_completion(rf.load(model), model)
+    fitted = of_pairs(rf.load(model), model)
     kind = format or format_of(output, None)
     if kind not in ("parquet", "npz", "csv"):
         raise typer.BadParameter(f"--format is parquet, npz or csv, not {kind!r}")

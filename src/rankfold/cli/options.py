@@ -24,7 +24,7 @@ RowColumn = Annotated[
 ]
 ColColumn = Annotated[str, typer.Option("--col", help="Column with the column label.")]
 Table = Annotated[str, typer.Argument(help="CSV, TSV or Parquet with a header; - for standard input.")]
-ModelFile = Annotated[Path, typer.Argument(help="A file that `complete -o` or `regress -o` wrote.")]
+ModelFile = Annotated[Path, typer.Argument(help="A file that `complete`, `clicks` or `regress` wrote (-o).")]
 Missing = Annotated[
     list[str] | None, typer.Option(help="What stands for no value; may repeat. By default empty, NA, nan, ?.")
 ]

@@ -9,7 +9,7 @@ import typer
 
 from rankfold.cli.console import check_writable, fail, print_json, print_table
 from rankfold.cli.labels import visible
-from rankfold.cli.models import as_completion, written
+from rankfold.cli.models import of_pairs, written
 from rankfold.cli.options import (
     ColColumn,
     Delimiter,
@@ -80,7 +80,7 @@ def predict(
         raise ValueError(f"{model} predicts pairs: --missing is for models of `rankfold regress`")
     columns = column_of(row), column_of(col)
     guessed = header is None and all(isinstance(column, int) for column in columns)
-    known = as_completion(fitted, model)
+    known = of_pairs(fitted, model)
     rows, cols = map(LabelIndex, known.shape_, (known.row_labels_, known.col_labels_), ("row", "column"))
     with closing(read_pairs(pairs, rows, cols, columns, delimiter=delimiter, header=header)) as batches:
         write_batches(
@@ -108,7 +108,7 @@ def recommend(
     import rankfold as rf
     from rankfold.data import LabelIndex
 
-    fitted = as_completion(rf.load(model), model)
+    fitted = of_pairs(rf.load(model), model)
     known = LabelIndex(fitted.shape_[0], fitted.row_labels_)
     recommended = {}
     for name in who:

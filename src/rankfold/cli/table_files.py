@@ -117,7 +117,7 @@ def write_factors(model: Any, output: str, kind: str, escape_formulas: bool) -> 
     """Write factors, offsets and labels as arrays (npz) or as a table (csv, parquet)."""
     with _output(output, kind != "csv") as stream:
         if kind == "npz":
-            (L, R), (mean, rows, cols) = model.factors_, model.biases_
+            (L, R), (mean, rows, cols) = model.factors_, _offsets(model)
             labels = {"row_labels": model.row_labels_, "col_labels": model.col_labels_}
             known: dict[str, Any] = {
                 name: of_fixed_width(part) for name, part in labels.items() if part is not None
@@ -132,7 +132,7 @@ def write_factors(model: Any, output: str, kind: str, escape_formulas: bool) -> 
 
 def _factor_batches(model: Any) -> list[Any]:
     """Return a line per row, then one per column."""
-    mean, rows, cols = model.biases_
+    mean, rows, cols = _offsets(model)
     sides = ("row", model.row_labels_, mean + rows), ("column", model.col_labels_, cols)
     batches = []
     for (side, labels, offsets), factor in zip(sides, model.factors_, strict=True):
@@ -141,6 +141,12 @@ def _factor_batches(model: Any) -> list[Any]:
         columns |= {f"factor_{k + 1}": factor[:, k] for k in range(factor.shape[1])}
         batches.append(pa.RecordBatch.from_pydict(columns))
     return batches
+
+
+def _offsets(model: Any) -> Any:
+    """Return the offsets of a model; those of one that has none are 0."""
+    nothing = 0.0, *(np.zeros(size) for size in model.shape_)
+    return getattr(model, "biases_", nothing)
 
 
 def _write(stream: BinaryIO, kind: str, schema: Any, batches: Iterable[Any], escape_formulas: bool) -> None:

@@ -20,6 +20,7 @@ from rankfold.atomic import replacing
 from rankfold.costs.losses import Loss
 from rankfold.costs.offsets import Offsets
 from rankfold.estimators.categories.categorical_completion import CategoricalCompletion
+from rankfold.estimators.clicks.implicit_feedback import ImplicitFeedback
 from rankfold.estimators.completion.joint import Shrinkage
 from rankfold.estimators.completion.matrix_completion import MatrixCompletion
 from rankfold.estimators.completion.pattern import Pattern
@@ -44,6 +45,7 @@ ESTIMATORS = {
     for cls in (
         MatrixCompletion,
         CategoricalCompletion,
+        ImplicitFeedback,
         LowRankImputer,
         LowRankDistance,
         PairRegressor,

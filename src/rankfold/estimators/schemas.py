@@ -106,6 +106,7 @@ SETTINGS: dict[str, Rule] = {
     "rank": either(TEXT, WHOLE),
     "shape": optional(each(COUNT, COUNT)),
     "bias": FLAG,
+    "alpha": REAL,
     "regularization": either(TEXT, REAL),
     "loss": either(TEXT, record(Loss, parameter=REAL)),
     "geometry": either(TEXT, _geometry),
@@ -176,23 +177,28 @@ _PAIRS: dict[str, Rule] = _RUN | {
     "rank_path_": optional(_RANK_ERRORS),
 }
 
+# Of rows and columns with labels, and the entries that a model was fitted to.
+_LABELLED: dict[str, Rule] = _RUN | {
+    "shape_": each(size("rows"), size("columns")),
+    "rank_": size("rank"),
+    "factors_": each(reals("rows", "rank"), reals("columns", "rank")),
+    "row_labels_": optional(labels("rows")),
+    "col_labels_": optional(labels("columns")),
+    "counts_": each(counts("rows"), counts("columns")),
+    "observed_": record(
+        Pattern, indptr=pointers("rows", "entries"), indices=positions("entries", "columns", "u4 u8")
+    ),
+    "regularization_": WEIGHT,
+    "regularization_path_": optional(_REGULARIZATIONS),
+}
+
 FITTED: dict[str, dict[str, Rule]] = {
-    "MatrixCompletion": _RUN | {
-        "shape_": each(size("rows"), size("columns")),
-        "rank_": size("rank"),
-        "factors_": each(reals("rows", "rank"), reals("columns", "rank")),
+    "MatrixCompletion": _LABELLED | {
         "biases_": record(Offsets, mean=REAL, rows=reals("rows"), cols=reals("columns")),
-        "row_labels_": optional(labels("rows")),
-        "col_labels_": optional(labels("columns")),
-        "counts_": each(counts("rows"), counts("columns")),
-        "observed_": record(
-            Pattern, indptr=pointers("rows", "entries"), indices=positions("entries", "columns", "u4 u8")
-        ),
-        "regularization_": WEIGHT,
         "shrinkage_": optional(record(Shrinkage, rows=WEIGHT, cols=WEIGHT)),
         "rank_path_": optional(_RANK_PATH),
-        "regularization_path_": optional(_REGULARIZATIONS),
     },
+    "ImplicitFeedback": _LABELLED | {"rank_path_": optional(_RANK_ERRORS)},
     "LowRankImputer": _RUN | {
         "mean_": reals("features"),
         "scale_": reals("features", above=0.0),

@@ -7,7 +7,7 @@ labels, positions, or values. Memory stays near the size of the result however l
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -231,8 +231,8 @@ def _parts(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
     return (array[start : start + MERGE] for start in range(0, len(array), MERGE))
 
 
-# the columns of row, column and value, into which a file is read batch by batch
-Gather = tuple[LabelColumn | IndexColumn, LabelColumn | IndexColumn, ValueColumn]
+# the columns of row, column and, but for pairs, value, into which a file is read batch by batch
+Gather = Sequence[LabelColumn | IndexColumn | ValueColumn]
 
 
 def _used(batch: Any) -> Any:

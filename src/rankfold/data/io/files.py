@@ -7,17 +7,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 
 from rankfold.data.errors import DataFileError
 from rankfold.data.io.chosen import Columns
-from rankfold.data.io.columns import BATCH, Gather, IndexColumn, LabelColumn, ValueColumn
+from rankfold.data.io.columns import BATCH, IndexColumn, LabelColumn, ValueColumn
 from rankfold.data.io.matrices import read_market, read_npz, write_market, write_npz
 from rankfold.data.io.parquet import read_parquet, write_parquet
 from rankfold.data.io.streams import name_of, reading, writing
 from rankfold.data.io.text import read_lines, sniff, write_text
 from rankfold.data.triples import Triples, index_dtype
 
+Side = IndexColumn | LabelColumn
 FORMATS = dict.fromkeys((".csv", ".dat", ".data", ".txt"), "csv") | {
     ".tsv": "tsv",
     ".parquet": "parquet",
@@ -48,8 +50,9 @@ def read_triples(
     ----------
     file : path, "-" for standard input, or a binary file object
         Compressed with gzip or not.
-    columns : three names or positions
-        Which columns hold the row, the column and the value. Others are ignored. Not for mtx and npz.
+    columns : three names or positions, or two
+        Which columns hold the row, the column and the value. Others are ignored. Without a third, as for
+        clicks, each line has the value 1. Not for mtx and npz.
     format : {"csv", "tsv", "parquet", "mtx", "npz"}, optional
         By default what the file's name says (.csv, .tsv, .txt, .dat, .data, .parquet, .pq, .mtx, .npz, with
         or without .gz), and csv for streams.
@@ -58,7 +61,7 @@ def read_triples(
         the first line.
     header : bool, optional
         Whether the first line of a text file names the columns. By default it does if columns are chosen
-        by name, or if its value is not a number.
+        by name, or if its value (the label of the column, where there are no values) is not a number.
     indices : bool
         Whether rows and columns are positions counted from 0 instead of labels.
     shape : (int, int), optional
@@ -84,8 +87,8 @@ def read_triples(
     ([1, 0, 0], [0, 1, 0], [4.0, 5.0, 3.0])
     """
     kind, name = format_of(file, format), name_of(file)
-    if len(columns) != 3:
-        raise ValueError(f"columns must name three columns (row, column, value), got {columns!r}")
+    if len(columns) not in (2, 3):
+        raise ValueError(f"columns must name three columns (row, column, value), or two, got {columns!r}")
     if shape is not None and not indices:
         raise ValueError("shape goes with indices=True: labels are numbered as they are found")
     with reading(file) as stream:
@@ -97,25 +100,25 @@ def read_triples(
         text = kind != "parquet"
         rows = IndexColumn(d1) if indices else LabelColumn(text)
         cols = IndexColumn(d2) if indices else LabelColumn(text)
-        gather = rows, cols, ValueColumn()
+        values = ValueColumn() if len(columns) == 3 else None
+        gather = [rows, cols] if values is None else [rows, cols, values]
         if kind == "parquet":
             read_parquet(stream, name, columns, gather)
         else:
             delimiter = "\t" if kind == "tsv" else delimiter
             read_lines(stream, name, gather, *sniff(stream, name, columns, delimiter, header))
-        return _assemble(gather, name)
+        return _assemble(rows, cols, values, name)
 
 
-def _assemble(gather: Gather, name: str) -> Triples:
-    rows, cols, values = gather
-    if not values.values.count:
-        raise DataFileError(
-            f"{name}: there is nothing below the header; rows of row, column and value are needed"
-        )
+def _assemble(rows: Side, cols: Side, values: ValueColumn | None, name: str) -> Triples:
     (i, d1, row_labels), (j, d2, col_labels) = rows.finish(), cols.finish()
+    if not len(i):
+        needed = "row and column" if values is None else "row, column and value"
+        raise DataFileError(f"{name}: there is nothing below the header; rows of {needed} are needed")
+    numbers = np.ones(len(i)) if values is None else values.finish()
     dtype = index_dtype((d1, d2))
     i, j = i.astype(dtype, copy=False), j.astype(dtype, copy=False)
-    triples = Triples(i, j, values.finish(), (d1, d2), row_labels, col_labels)
+    triples = Triples(i, j, numbers, (d1, d2), row_labels, col_labels)
     pa.default_memory_pool().release_unused()  # what it keeps for itself is not small
     return triples
 

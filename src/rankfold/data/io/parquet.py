@@ -80,7 +80,7 @@ def batches_of(table: Any, chosen: Sequence[str], file: str) -> Iterator[Any]:
 
 
 def read_parquet(stream: BinaryIO, file: str, columns: Columns, gather: Gather) -> None:
-    """Read all rows into the three columns of `gather`."""
+    """Read all rows into the columns of `gather`."""
     table, chosen = open_columns(stream, file, columns, gather)
     for batch in batches_of(table, chosen, file):
         for name, column in zip(chosen, gather, strict=True):

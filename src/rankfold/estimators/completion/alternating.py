@@ -1,16 +1,16 @@
-"""The method that minimises `Joint`: alternating least squares, accelerated by conjugate gradients."""
+"""The method that minimises by lines: alternating least squares, accelerated by conjugate gradients."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import nan
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
-from rankfold.estimators.completion.joint import Joint
+from rankfold.estimators.completion.lines import FactorPair
 from rankfold.geometry.base import lincomb
 from rankfold.geometry.full_rank import FullRank, FullRankFactors
 from rankfold.geometry.spaces import EuclideanFullColumnRank, FactorSpace
@@ -22,8 +22,25 @@ _ROUNDING = 4.0
 _LONGEST = 4.0  # sweeps in one step; with more, exact data are followed along valleys without a floor
 
 
+@runtime_checkable
+class CostByLines(Protocol):
+    """A cost over (G, H) of which one factor is found, line by line, when the other is given: `Joint`."""
+
+    quadratic: bool
+    roots: tuple[Any, Any]  # what lines count in the inner product of steps
+
+    def value(self, L: Any, R: Any) -> float:
+        """Value at G and H."""
+
+    def swept(self, G: Any, H: Any) -> FactorPair:
+        """Return the best rows for the columns, then the best columns for these rows."""
+
+    def centred(self, G: Any, H: Any) -> FactorPair:
+        """Return a point like this one, of no other value, that the next sweep begins from."""
+
+
 class Lines(FullRank):
-    """The points (G, H) of `Joint`: no rank is asked of them, for the objective is smooth where it falls.
+    """The points (G, H) of such a cost: no rank is asked of them, for the objective is smooth where it falls.
 
     `factors` are L and R, the columns of G and H without those of the offsets.
     """
@@ -93,46 +110,48 @@ class Alternating:
 
     def init(self, problem: Problem, x0: FullRankFactors) -> AlternatingState:
         """Start at x0."""
-        return AlternatingState(x=x0, value=_joint(problem).value(*x0))
+        return AlternatingState(x=x0, value=_by_lines(problem).value(*x0))
 
     def step(self, problem: Problem, state: AlternatingState) -> AlternatingState:
         """Sweep, and go on in a direction conjugate to the last one."""
-        joint = _joint(problem)
+        cost = _by_lines(problem)
         problem.counts.gradients += 1
-        swept = FullRankFactors(*joint.swept(*state.x))
+        swept = FullRankFactors(*cost.swept(*state.x))
         sweep = lincomb(1.0, swept, -1.0, state.x)
-        direction = _conjugate(joint, sweep, state)
-        search = _exact if joint.quadratic else _whole
+        direction = _conjugate(cost, sweep, state)
+        search = _exact if cost.quadratic else _whole
         found = search(problem, state, sweep, direction)
         if found is None:
             stuck = "a sweep does not lower the value: rounding is left"
             return replace(state, stalled=stuck, stationary=True, report=StepReport(step=0.0))
         step, direction, value = found
-        x = FullRankFactors(*joint.centred(*lincomb(1.0, state.x, step, direction)))
-        report = StepReport(step=step * float(np.sqrt(_inner(joint, direction, direction))))
+        x = FullRankFactors(*cost.centred(*lincomb(1.0, state.x, step, direction)))
+        report = StepReport(step=step * float(np.sqrt(_inner(cost, direction, direction))))
         return AlternatingState(x=x, value=value, direction=direction, sweep=sweep, report=report)
 
 
-def _joint(problem: Problem) -> Joint:
-    if not isinstance(problem.cost, Joint):
-        raise TypeError(f"Alternating minimises a Joint cost, not {type(problem.cost).__name__}")
+def _by_lines(problem: Problem) -> CostByLines:
+    if not isinstance(problem.cost, CostByLines):
+        raise TypeError(
+            f"Alternating minimises a cost by lines, such as Joint, not {type(problem.cost).__name__}"
+        )
     return problem.cost
 
 
-def _inner(joint: Joint, xi: FullRankFactors, eta: FullRankFactors) -> float:
+def _inner(cost: CostByLines, xi: FullRankFactors, eta: FullRankFactors) -> float:
     """Inner product in which lines count as in the penalty."""
     return sum(
         float(root @ np.einsum("ik,ik->i", u, v, dtype=np.float64))
-        for root, u, v in zip(joint.roots, xi, eta, strict=True)
+        for root, u, v in zip(cost.roots, xi, eta, strict=True)
     )
 
 
-def _conjugate(joint: Joint, sweep: FullRankFactors, state: AlternatingState) -> FullRankFactors:
+def _conjugate(cost: CostByLines, sweep: FullRankFactors, state: AlternatingState) -> FullRankFactors:
     """The sweep plus β times the last direction, β after Polak and Ribière, and no less than 0."""
     if state.direction is None or state.sweep is None:
         return sweep
-    before = _inner(joint, state.sweep, state.sweep)
-    change = _inner(joint, sweep, sweep) - _inner(joint, sweep, state.sweep)
+    before = _inner(cost, state.sweep, state.sweep)
+    change = _inner(cost, sweep, sweep) - _inner(cost, sweep, state.sweep)
     beta = max(change / before, 0.0) if before > 0 else 0.0
     return FullRankFactors(*lincomb(1.0, sweep, beta, state.direction)) if beta else sweep
 

@@ -157,8 +157,8 @@ def warn_if_all_equal(values: NDArray[Any]) -> None:
     if values.size > 1 and np.all(values == values[0]):
         warnings.warn(
             f"all {values.size} values are {values[0]}, and a constant fits them: all entries are alike. If "
-            "these are clicks, the pairs without one are data too: give a sample of them the value 0 and a "
-            "small sample_weight, or minimise rankfold.Completion + rankfold.Unobserved",
+            "these are clicks, the pairs without one are data too: rankfold.ImplicitFeedback takes them for "
+            "what they are (on the command line, `rankfold clicks`)",
             UserWarning,
             stacklevel=6,
         )

@@ -1,0 +1,1 @@
+"""`ImplicitFeedback`: what users will choose, from what they chose."""
