@@ -236,7 +236,7 @@ def test_each_new_line_gets_to_the_minimum_of_what_it_pays(name, size, ridge):
     lines = np.repeat([0, 1, 2], 10)
     cost = rf.Completion(lines, np.arange(30), y, (4, 30), weights=weights, loss=name)
     side = cost.observed.by_row
-    x = ConvexLines(side, loss, given[side.indices], B, np.full((4, B.shape[1]), ridge)).minimised()
+    x = ConvexLines(side, loss, B, np.full((4, B.shape[1]), ridge), given=given[side.indices]).minimised()
     for i in range(3):
         mine = lines == i
         pays = partial(
