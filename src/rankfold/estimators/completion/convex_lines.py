@@ -1,4 +1,4 @@
-"""The factor of one side when that of the other is given, for losses other than the square: Newton, by line."""
+"""The factor of one side when that of the other is given, for any convex loss: Newton, line by line."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ConvexLines:
         return self._stepped(x)[0]
 
     def model(self, x: Floats) -> SortedEntries:
-        """Return entries (z, h) for which Σ h (x_i·B_j − z)² has the slope and curvature of the losses at x."""
+        """Return entries (z, h) for which Σ h (x_i·B_j − z)² slopes and curves as the losses do at x."""
         return self._modelled(x)[0]
 
     def _stepped(self, x: Floats) -> tuple[Floats, NDArray[np.bool_]]:
@@ -84,7 +84,7 @@ class ConvexLines:
         return x + steps * way, (before - costs > hidden) & ~worse
 
     def _modelled(self, x: Floats) -> tuple[SortedEntries, Floats, Floats]:
-        """The quadratic model, each line's cost at x, and the sizes of its terms, which rounding is a part of."""
+        """The quadratic model, each line's cost at x, and the sizes of its terms, for rounding's sake."""
         data = np.empty((self.side.indices.size, 2), self.side.data.dtype)
         slopes, lines = np.empty(len(data)), np.empty(len(data), np.int64)
         costs = self._penalties(x)
