@@ -21,6 +21,7 @@ from rankfold.geometry.full_rank import FullRankFactors
 from rankfold.problem import Problem
 from rankfold.run.stopping import RelativeChange
 from rankfold.selection.holding_out import Triples, hold_out, losses_of
+from rankfold.selection.rank import MAX_FREEDOM
 
 # Candidates are W = 0, then λ_max times the products of these ratios, then 0: closer to each other where the
 # best one usually is. The path ends when so many in a row lowered the held-out loss by less than a part of it
@@ -99,6 +100,8 @@ class Trials:
         trial, weight, best, in_vain = start, top, start, 0
         for ratio in RATIOS if top else ():
             weight *= ratio
+            if not weight and not self._determined(trial):
+                return
             points = [fold.joint.lifted(*x) for fold, x in zip(self.folds, trial.points, strict=True)]
             trial = self._fitted(weight, trial.shrinkages, points)
             yield trial
@@ -107,6 +110,11 @@ class Trials:
             if in_vain >= _FIRST_PATIENCE or (np.isfinite(best.weight) and (in_vain >= _PATIENCE or worse)):
                 return
             best = min(best, trial, key=lambda each: each.error)
+
+    def _determined(self, trial: Trial) -> bool:
+        """Whether entries could determine W without a penalty, so that a fit is worth its many iterations."""
+        rank, completion = trial.points[0][0].shape[1] - self.bias, self.folds[0].joint.completion
+        return rank * (sum(completion.shape) - rank) <= MAX_FREEDOM * completion.observed.size
 
     def settled(self, start: Trial, given: float) -> Iterator[Trial]:
         """Fit with the weight given, until the shrinkage of the offsets no longer changes."""
