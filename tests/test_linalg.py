@@ -129,6 +129,19 @@ def test_svd_of_product_agrees_with_the_dense_one(rank, seed, exponent):
     np.testing.assert_allclose((U * s) @ V.T, L @ R.T, atol=1e-13 * np.abs(L).max() * 10)
 
 
+@pytest.mark.parametrize("both", [True, False])
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_svd_of_product_of_factors_that_lack_rank(rank, both):
+    rng = np.random.default_rng(rank)
+    L, R = (rng.standard_normal((d, rank)) @ rng.standard_normal((rank, 3)) for d in (20, 15))
+    R = R if both else rng.standard_normal((15, 3))
+    U, s, V = svd_of_product(L, R)
+    np.testing.assert_allclose(s, np.linalg.svd(L @ R.T, compute_uv=False)[:3], atol=1e-12)
+    np.testing.assert_allclose((U * s) @ V.T, L @ R.T, atol=1e-12)
+    for Q in (U, V):
+        np.testing.assert_allclose(Q.T @ Q, np.eye(3), atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_dtype_is_kept(dtype):
     Y = np.random.default_rng(0).standard_normal((6, 3)).astype(dtype)

@@ -168,6 +168,21 @@ def test_dominant_pairs_of_the_gradient():
     assert np.allclose(np.abs(np.diagonal(U.T @ S @ V)), s, rtol=1e-2)
 
 
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("rank", [1, 2])
+def test_the_only_direction_that_is_left_is_found(rank, count):
+    """Where the gradient outside W has rank 1, all further directions are rounding."""
+    rng = np.random.default_rng(rank)
+    L, R, u, v = (rng.standard_normal((d, k)) for k in (rank, 1) for d in (30, 25))
+    i, j = np.indices((30, 25)).reshape(2, -1)
+    cost = rf.Completion(i, j, (L @ R.T + u @ v.T)[i, j], (30, 25))
+    U, s, V = dominant_pairs(cost, L, R, count)
+    a, b = (z - Z @ np.linalg.lstsq(Z, z)[0] for z, Z in ((u, L), (v, R)))
+    size = 2 / (30 * 25) * np.linalg.norm(a) * np.linalg.norm(b)
+    np.testing.assert_allclose(s, [size, 0.0][:count], atol=1e-12 * size)
+    np.testing.assert_allclose((U * s) @ V.T, -2 / (30 * 25) * a @ b.T, atol=1e-12 * size)
+
+
 def test_growth_steps_exactly_to_the_least_value_on_its_line():
     _, cost = completion(rank=3)
     problem = preconditioned(cost, 1)

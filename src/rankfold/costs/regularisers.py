@@ -156,12 +156,9 @@ class Nuclear(Cost):
         U and V are of the singular values of D_r^½ W D_c^½ that are above rounding: where there are fewer of
         them than columns in L and R, that is the subgradient which is 0 beyond the spaces of W.
         """
-        xp = array_namespace(L)
-        # By QR: `svd_of_product` mixes what is lost of L or R with the rest.
-        (Q_L, T_L), (Q_R, T_R) = (xp.linalg.qr(factor) for factor in self._scaled(L, R))
-        A, s, Ct = xp.linalg.svd(T_L @ T_R.T, full_matrices=False)
+        U, s, V = svd_of_product(*self._scaled(L, R))
         rank = sum(float(value) > _LOST * eps(s) * float(s[0]) for value in s)
-        U, V = self._scaled(Q_L @ A[:, :rank], Q_R @ Ct[:rank, :].T)
+        U, V = self._scaled(U[:, :rank], V[:, :rank])
         return lambda X, Y: (self.weight * (U @ gram(V, X)), self.weight * (V @ gram(U, Y)))
 
     def line_blocks(self, L: Array, R: Array) -> LineBlocks:

@@ -162,10 +162,19 @@ def gram_in_basis(A: Array, B: Array, N: Array, graded: bool) -> Array:
 
 
 def svd_of_product(L: Array, R: Array) -> tuple[Array, Array, Array]:
-    """Return the thin singular value decomposition (U, s, V) of L Rᵀ, without forming it."""
-    (T_L, N_L, _), (T_R, N_R, _) = gram_factor(L), gram_factor(R)
-    A, s, Ct = namespace(L).linalg.svd(T_L @ T_R.T, full_matrices=False)
-    return polar(L @ (N_L @ A)), s, polar(R @ (N_R @ Ct.T))
+    """Return the thin singular value decomposition (U, s, V) of L Rᵀ, without forming it.
+
+    Factors that are ill conditioned, or of lower rank than they have columns, go through QR: what a Gram
+    has lost of them would be made up of rounding, and mixed with the rest.
+    """
+    xp = namespace(L)
+    left, right = gram_factor(L), gram_factor(R)
+    if left.graded or right.graded:
+        (Q_L, T_L), (Q_R, T_R) = xp.linalg.qr(L), xp.linalg.qr(R)
+        A, s, Ct = xp.linalg.svd(T_L @ T_R.T, full_matrices=False)
+        return Q_L @ A, s, Q_R @ Ct.T
+    A, s, Ct = xp.linalg.svd(left.T @ right.T.T, full_matrices=False)
+    return polar(L @ (left.N @ A)), s, polar(R @ (right.N @ Ct.T))
 
 
 def core_of_product(L: Array, R: Array) -> Array:

@@ -29,7 +29,7 @@ _MAX_ITERATIONS = 100  # per rank, on average: more than any path takes
 # The path ends when so many ranks in a row were no better than the best: overfitting only grows from there.
 _PATIENCE = 2
 # A fit with more degrees of freedom than this part of the entries is not worth looking at.
-_MAX_FREEDOM = 0.9
+MAX_FREEDOM = 0.9
 
 
 @dataclass(frozen=True)
@@ -156,5 +156,5 @@ def choose_rank(
 def largest_rank(cost: Completion) -> int:
     """Return the largest rank that the entries could determine."""
     ranks = np.arange(1, min(cost.shape) + 1)
-    fits = ranks * (sum(cost.shape) - ranks) <= _MAX_FREEDOM * cost.observed.size
+    fits = ranks * (sum(cost.shape) - ranks) <= MAX_FREEDOM * cost.observed.size
     return max(1, int(np.count_nonzero(np.logical_and.accumulate(fits))))

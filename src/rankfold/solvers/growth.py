@@ -19,6 +19,7 @@ from rankfold.problem import Problem
 # on the solver takes as many iterations as with exact singular vectors.
 _PRODUCTS, _EXTRA = 10, 1
 _HALVINGS = 30
+_HALF = 0.5  # of a unit vector: less is left of one that was within the others, but for rounding
 # A singular value below this multiple of rounding in the largest is noise, whatever the data.
 _COLLAPSED = 100.0
 
@@ -48,8 +49,12 @@ def dominant_pairs(
         S_X, St_Y = outside[0](S_X), outside[1](St_Y)
         Q, SQ = xp.concat([Q, X], axis=1), xp.concat([SQ, S_X], axis=1)
         Z = _orthonormal(St_Y - Q @ gram(Q, St_Y))
-        # Twice, so that rounding does not bring back what was projected out (Kahan).
-        X, Y = _orthonormal(Z - Q @ gram(Q, Z)), _orthonormal(S_X)
+        # Twice, so that rounding does not bring back what was projected out (Kahan). Where S has no further
+        # direction, Z was nothing else: others are as good.
+        Z = outside[1](Z - Q @ gram(Q, Z))
+        other = asarray_like(rng.standard_normal((cost.shape[1], width)), L)
+        Z = xp.where(xp.linalg.vector_norm(Z, axis=0) > _HALF, Z, outside[1](other - Q @ gram(Q, other)))
+        X, Y = _orthonormal(Z), _orthonormal(S_X)
     U, s, V = svd_of_product(SQ, Q)
     return U[:, :count], s[:count], V[:, :count]
 

@@ -76,6 +76,20 @@ def test_counts_have_negative_losses_and_may_be_large(mean):
     assert np.sqrt(np.mean((predicted - truth) ** 2)) < 0.4 * truth.std()
 
 
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_few_very_large_counts_do_not_end_the_path_at_w_zero(bias):
+    """Next to W = 0 the largest counts alone decide, and the others' losses rise before they fall."""
+    rng = np.random.default_rng(0)
+    truth = np.exp(0.7 * rng.standard_normal((200, 2)) @ rng.standard_normal((2, 150)))
+    pairs = np.argwhere(rng.random(truth.shape) < 0.3)
+    y = rng.poisson(truth[tuple(pairs.T)]).astype(float)
+    fitted = rf.MatrixCompletion(rank=2, bias=bias, loss="poisson", random_state=0).fit(pairs, y)
+    path = fitted.regularization_path_
+    assert fitted.regularization_ < 0.01 * path.regularizations[0]
+    assert min(path.errors) < path.errors[0] - 3
+    assert error(fitted, truth) < 0.5
+
+
 def test_four_ratings_and_a_small_table_fit():
     pairs = [("ann", "Dune"), ("ann", "Heat"), ("bob", "Dune"), ("cyd", "Heat")]
     fitted = rf.MatrixCompletion(random_state=0).fit(pairs, [5.0, 1.0, 4.0, 2.0])

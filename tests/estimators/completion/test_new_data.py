@@ -58,6 +58,19 @@ def test_folded_rows_are_predicted_nearly_as_by_a_refit():
     assert rmse(everywhere(folded, (10, 40)), TRUTH[50:]) < 1.2 * rmse(everywhere(refitted)[50:], TRUTH[50:])
 
 
+@pytest.mark.parametrize("side", ["row", "column"])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("loss", ["square", "huber"])
+def test_what_is_folded_in_with_its_own_entries_gets_what_the_fit_gave_it(loss, bias, side):
+    """The two minimise one objective: charges of factors and offsets, weights and the mean included."""
+    weights = np.random.default_rng(0).uniform(0.2, 3.0, len(Y))
+    fitted = model(regularization=WEIGHT, tol=1e-12, bias=bias, loss=loss).fit(X, Y, weights)
+    folded, k = fitted.fold_in(X, Y, weights, side=side), ["row", "column"].index(side)
+    size = np.abs(fitted.factors_[k]).max()
+    np.testing.assert_allclose(folded.factors_[k], fitted.factors_[k], atol=1e-6 * size)
+    np.testing.assert_allclose(folded.biases_[1 + k], fitted.biases_[1 + k], atol=1e-6)
+
+
 def test_columns_fold_in_like_rows():
     fitted = trained()
     flipped = model(regularization=WEIGHT, tol=1e-12).fit(X[OLD][:, ::-1], Y[OLD])
@@ -236,7 +249,7 @@ def test_each_new_line_gets_to_the_minimum_of_what_it_pays(name, size, ridge):
     lines = np.repeat([0, 1, 2], 10)
     cost = rf.Completion(lines, np.arange(30), y, (4, 30), weights=weights, loss=name)
     side = cost.observed.by_row
-    x = ConvexLines(side, loss, given[side.indices], B, np.full((4, B.shape[1]), ridge)).minimised()
+    x = ConvexLines(side, loss, B, np.full((4, B.shape[1]), ridge), given=given[side.indices]).minimised()
     for i in range(3):
         mine = lines == i
         pays = partial(

@@ -7,7 +7,6 @@ from math import nan
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
 from rankfold.estimators.completion.lines import FactorPair
@@ -19,6 +18,7 @@ from rankfold.solvers.base import StepReport
 
 # A fall of the value by less than so many rounding errors is none.
 _ROUNDING = 4.0
+_CANCELLED = 1e-8  # of a polynomial's value at 0
 _LONGEST = 4.0  # sweeps in one step; with more, exact data are followed along valleys without a floor
 
 
@@ -165,7 +165,11 @@ def _exact(
         coefficients = problem.cost.polynomial(*zip(state.x, along, strict=True))
         found = _least(coefficients)
         if found is not None:
-            return Found(found[0], along, found[1])
+            step, value = found
+            if value < _CANCELLED * coefficients[0]:  # what is left of such a sum is its rounding
+                problem.counts.values += 1
+                value = problem.cost.value(*lincomb(1.0, state.x, step, along))
+            return Found(step, along, value)
         if along is sweep:
             break
     return None
@@ -173,13 +177,13 @@ def _exact(
 
 def _least(coefficients: NDArray[np.float64]) -> tuple[float, float] | None:
     """The positive t at which a polynomial is least, and its value; None if it is no lower than at 0."""
-    here = Polynomial(coefficients)
-    roots = here.deriv().roots()
+    slopes = coefficients[1:] * np.arange(1, coefficients.size)
+    roots = np.roots(slopes[::-1])
     steps = roots.real[(np.abs(roots.imag) <= 1e-6 * np.abs(roots)) & (roots.real > 0)]
     if not steps.size:
         return None
-    step = float(steps[np.argmin(here(steps))])
-    value = float(here(step))
+    values = np.polyval(coefficients[::-1], steps)
+    step, value = float(steps[np.argmin(values)]), float(values.min())
     enough = coefficients[0] - _ROUNDING * float(np.finfo(np.float64).eps) * abs(coefficients[0])
     return (step, value) if value < enough else None
 

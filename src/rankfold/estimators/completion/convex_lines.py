@@ -2,98 +2,139 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from rankfold.costs.losses import Loss
 from rankfold.entries.sorted_entries import SortedEntries
-from rankfold.estimators.completion.lines import normal_equations, solved
+from rankfold.estimators.completion.lines import solve_lines
 
 Floats = NDArray[Any]
+_BLOCK = 1 << 18  # entries looked at together
+# A loss that is nearly straight, or bends the other way, is taken to curve by this part of the mean of its
+# line: a Newton step could go anywhere. A line counts as curved by at least a part of the mean of all.
+_LEAST_CURVATURE, _LEAST_LINE = 0.03, 1e-3
+_HALVINGS = 12
 _ROUNDS = 200
-_SETTLED = 1e-14  # the part of a line's losses that one more step promises at most
-# Of the shift, in units of what the square loss would curve: where it begins, and between which bounds it is.
-_FIRST_SHIFT, _LEAST_SHIFT, _LARGEST_SHIFT = 1e-3, 1e-12, 1e12
-_ACCEPTED, _TRUSTED = 1e-4, 0.75  # of the decrease that was promised (Nocedal and Wright 2006, Algorithm 4.1)
+_HIDDEN = 1e-14  # a change of a line's cost by this part of its terms' sizes is rounding
+
+
+class _Part(NamedTuple):
+    """A block of entries: which, of which lines, what is predicted for them, their values and weights."""
+
+    where: slice
+    lines: NDArray[Any]
+    predicted: Floats
+    values: Floats
+    weights: Any
 
 
 @dataclass(frozen=True, eq=False)
 class ConvexLines:
-    """Σ w ℓ(given + x_i·B_j, y) + ridges_i·x_i² over the entries of each line i, a function of each x_i."""
+    """Σ w ℓ(given + x_i·B_j, y) + ridges_i·x_i² − 2 pull_i·x_i over the entries of each line i.
 
-    side: SortedEntries  # without stripes
+    If B has a column more than `ridges`, the coefficient of that last one is 1 and not an unknown. `given` is
+    what the entries have beside, one number for each.
+    """
+
+    side: SortedEntries
     loss: Loss
-    given: Floats
     B: Floats
     ridges: Floats
+    pull: Floats | None = None
+    given: Floats | None = None
 
     def minimised(self) -> Floats:
-        """Return the best x_i, by Newton steps with the shift of Levenberg and Marquardt.
-
-        A line whose losses fall less than its step promised stays where it is, and its shift grows: far from
-        its minimum a loss may be nothing like its second derivative, as exp(w) - yw for a large count y.
-        """
-        x = np.zeros((self.side.lines, self.B.shape[1]))
-        units = self._units()
-        shifts = np.full(self.side.lines, _FIRST_SHIFT)
-        values, sizes = self._values(x)
+        """Return the best x_i, by Newton steps from 0 until they change a line's cost by rounding alone."""
+        x = np.zeros(self.ridges.shape, self.side.data.dtype)
         for _ in range(_ROUNDS):
-            step, promised = self._step(x, shifts * units)
-            there, there_sizes = self._values(x + step)
-            hidden = promised <= _SETTLED * sizes
-            gains = np.where(np.isfinite(there), values - there, -np.inf)
-            better = (gains >= _ACCEPTED * promised) | (hidden & (gains >= 0))
-            x = np.where(better[:, None], x + step, x)
-            values, sizes = np.where(better, there, values), np.where(better, there_sizes, sizes)
-            change = np.where(gains >= _TRUSTED * promised, 0.1, np.where(better, 1.0, 4.0))
-            shifts = np.clip(shifts * change, _LEAST_SHIFT, _LARGEST_SHIFT)
-            if np.all(hidden | (shifts == _LARGEST_SHIFT)):
+            x, moved = self._stepped(x)
+            if not moved.any():
                 break
         return x
 
-    def _losses(self, x: Floats) -> tuple[Any, Any, Any]:
-        """Value, first and second derivative of each entry's loss, weights included."""
-        side = self.side
-        predicted = self.given + np.einsum("pk,pk->p", x[side.keys], self.B[side.indices])
-        with np.errstate(over="ignore", invalid="ignore"):  # too far: such a step is not taken
-            parts = self.loss(predicted, side.data[:, 0].astype(np.float64))
-            weights = side.data[:, 1] if side.data.shape[1] == 2 else 1.0
-            value, first, second = (weights * part for part in parts)
-        return value, first, second
+    def stepped(self, x: Floats) -> Floats:
+        """Return lines on the way from x to the minimum of their quadratic models, none of them worse."""
+        return self._stepped(x)[0]
 
-    def _values(self, x: Floats) -> tuple[Floats, Floats]:
-        """What each line is to make small, and the sum of its terms' sizes, which rounding is in units of."""
-        value, _, _ = self._losses(x)
-        keys, lines = self.side.keys, self.side.lines
-        penalties = np.einsum("ik,ik->i", self.ridges, x * x)
+    def model(self, x: Floats) -> SortedEntries:
+        """Return entries (z, h) for which Σ h (x_i·B_j − z)² slopes and curves as the losses do at x."""
+        return self._modelled(x)[0]
+
+    def _stepped(self, x: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        """The lines after a step, halved until it is none for the worse; which of them gained anything.
+
+        Far from its minimum a loss may be nothing like its second derivative, as exp(w) − yw for a large y.
+        """
+        model, before, sizes = self._modelled(x)
+        way = solve_lines(model, self.B, self.ridges, self.pull) - x
+        steps, hidden = np.ones((len(x), 1), x.dtype), _HIDDEN * sizes
+        for _ in range(_HALVINGS):
+            z = x + steps * way
+            costs = self._costs(z)
+            worse = ~(costs <= before + hidden)
+            if not worse.any():
+                return z, before - costs > hidden
+            steps[worse] /= 2
+        steps[worse] = 0
+        return x + steps * way, (before - costs > hidden) & ~worse
+
+    def _modelled(self, x: Floats) -> tuple[SortedEntries, Floats, Floats]:
+        """The quadratic model, each line's cost at x, and the sizes of its terms, for rounding's sake."""
+        data = np.empty((self.side.indices.size, 2), self.side.data.dtype)
+        slopes, lines = np.empty(len(data)), np.empty(len(data), np.int64)
+        costs = self._penalties(x)
+        sizes, weighted = np.abs(costs), self.side.data.shape[1] == 2
+        for part in self._parts(x):
+            values, first, second = self.loss(part.predicted, part.values)
+            here, lines[part.where] = part.where, part.lines
+            data[here, 0], data[here, 1], slopes[here] = part.predicted, second / 2, first / 2
+            costs += np.bincount(part.lines, part.weights * values, len(x))
+            sizes += np.bincount(part.lines, part.weights * np.abs(values), len(x))
+        data[:, 1] = np.maximum(data[:, 1], self._least(data[:, 1], lines, len(x)))
+        data[:, 0] -= slopes / data[:, 1]
+        if self.given is not None:
+            data[:, 0] -= self.given
+        if weighted:
+            data[:, 1] *= self.side.data[:, 1]
+        return replace(self.side, data=data), costs, sizes
+
+    @staticmethod
+    def _least(curvatures: Floats, lines: NDArray[np.int64], count: int) -> Floats:
+        """The least curvature that is believed of each entry."""
+        curved = np.maximum(curvatures, 0.0)
+        means = np.bincount(lines, curved, count) / np.maximum(np.bincount(lines, minlength=count), 1)
+        overall = float(curved.mean()) if curved.size else 0.0
+        least: Floats = _LEAST_CURVATURE * np.maximum(means, _LEAST_LINE * overall)
+        return np.where(least > 0, least, 1.0)[lines]
+
+    def _costs(self, x: Floats) -> Floats:
+        """What each line is to make small; infinite, or not a number, too far away."""
+        total = self._penalties(x)
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = np.bincount(keys, value, lines) + penalties
-            return sums, np.bincount(keys, np.abs(value), lines) + penalties
+            for part in self._parts(x):
+                values = self.loss(part.predicted, part.values)[0]
+                total += np.bincount(part.lines, part.weights * values, len(x))
+        return total
 
-    def _step(self, x: Floats, shifts: Floats) -> tuple[Floats, Floats]:
-        """The step to the minimum of the shifted quadratic model, and the decrease it promises."""
-        side = self.side
-        _, first, second = self._losses(x)
-        slope = self._sums(first) + 2 * self.ridges * x
-        data = np.column_stack([np.zeros_like(second), second])
-        curvature, _ = normal_equations(replace(side, data=data), self.B, 0, side.lines)
-        step = solved(curvature, -slope, 2 * self.ridges + shifts[:, None])
-        promised = np.einsum("ik,ik->i", step, shifts[:, None] * step - slope) / 2
-        return step, np.maximum(promised, 0.0)
+    def _penalties(self, x: Floats) -> Floats:
+        total = np.einsum("ik,ik->i", self.ridges * x, x, dtype=np.float64)
+        if self.pull is not None:
+            total -= 2 * np.einsum("ik,ik->i", self.pull, x, dtype=np.float64)
+        return np.asarray(total)
 
-    def _sums(self, terms: Floats) -> Floats:
-        """Σ terms B_j over the entries of each line."""
-        side = self.side
-        where = side.indices.astype(np.int64), side.indptr.astype(np.int64)
-        return np.asarray(sparse.csr_array((terms, *where), (side.lines, len(self.B))) @ self.B)
-
-    def _units(self) -> Floats:
-        """How much the square loss would curve, on the mean of directions; 1 for a line without entries."""
-        weights = self.side.data[:, 1] if self.side.data.shape[1] == 2 else np.ones(len(self.side.data))
-        lengths = np.einsum("jk,jk->j", self.B, self.B)[self.side.indices]
-        units = 2 * np.bincount(self.side.keys, weights * lengths, self.side.lines) / self.B.shape[1]
-        return np.where(units > 0, units, 1.0)
+    def _parts(self, x: Floats) -> Iterator[_Part]:
+        side, B = self.side, self.B
+        A = np.hstack([x, np.ones((len(x), 1), x.dtype)]) if B.shape[1] > x.shape[1] else x
+        keys = side.keys
+        for first in range(0, keys.size, _BLOCK):
+            where = slice(first, first + _BLOCK)
+            lines, data = keys[where].astype(np.int64), side.data[where].astype(np.float64)
+            predicted = np.einsum("pk,pk->p", A[lines], B[side.indices[where]], dtype=np.float64)
+            if self.given is not None:
+                predicted += self.given[where]
+            yield _Part(where, lines, predicted, data[:, 0], data[:, 1] if data.shape[1] == 2 else 1.0)

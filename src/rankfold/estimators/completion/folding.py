@@ -91,7 +91,7 @@ def _solve(
     Only the square loss has anything to remember: its sums are a quadratic function for good.
     """
     if not loss.is_square:
-        return ConvexLines(side, loss, given, B, ridges).minimised()
+        return ConvexLines(side, loss, B, ridges, given=given).minimised()
     data = side.data.astype(np.float64)
     data[:, 0] -= given
     Q, q = normal_equations(replace(side, data=data), B, 0, side.lines)

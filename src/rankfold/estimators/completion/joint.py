@@ -26,8 +26,8 @@ from rankfold.costs.completion import Completion
 from rankfold.costs.offsets import Offsets
 from rankfold.entries.lanczos import dominant_svd
 from rankfold.entries.operators import SparseMatrix
+from rankfold.estimators.completion.convex_lines import ConvexLines
 from rankfold.estimators.completion.lines import FactorPair, solve_lines
-from rankfold.estimators.completion.newton import damped, quadratic_model
 from rankfold.estimators.completion.offsets import counts
 from rankfold.linalg import svd_of_product
 from rankfold.remembered import remembered
@@ -226,10 +226,7 @@ class Joint(Cost):
             pull[:, -1] = self.shrinkage.rows * X[:, -1].mean()
         if self.quadratic:
             return solve_lines(side, B, ridges, pull)
-        wide = np.hstack([X, np.ones((len(X), 1), X.dtype)]) if self.bias else X
-        model = quadratic_model(side, wide, B, self.completion.loss)
-        found = solve_lines(model, B, ridges, pull)
-        return damped(side, X, found, B, self.completion.loss, ridges, pull)
+        return ConvexLines(side, self.completion.loss, B, ridges, pull).stepped(X)
 
     def design(self, Y: Floats) -> Floats:
         """What the unknowns of a line are multiplied by: [R, 1], and c, whose coefficient is 1."""

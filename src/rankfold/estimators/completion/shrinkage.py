@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from rankfold.costs.completion import Completion
+from rankfold.estimators.completion.convex_lines import ConvexLines
 from rankfold.estimators.completion.joint import Joint, Shrinkage
 from rankfold.estimators.completion.lines import FactorPair, solve_with_pivots
-from rankfold.estimators.completion.newton import quadratic_model
 from rankfold.selection.holding_out import Triples
 
 Floats = NDArray[Any]
@@ -66,10 +66,10 @@ def noise_of(joint: Joint, x: FactorPair, test: Triples, predicted: Floats) -> f
 def _estimates(joint: Joint, k: int, X: Floats, Y: Floats) -> tuple[Floats, Floats]:
     """Return b̂ and s of the lines of side k."""
     side, B = joint.completion.observed.sides[k], np.ascontiguousarray(joint.design(Y))
-    if not joint.quadratic:
-        side = quadratic_model(side, np.hstack([X, np.ones((len(X), 1), X.dtype)]), B, joint.completion.loss)
     ridges = joint.ridges(k, X.shape[1])
     ridges[:, -1] = 0.0
+    if not joint.quadratic:
+        side = ConvexLines(side, joint.completion.loss, B, ridges).model(X)
     x, information = solve_with_pivots(side, B, ridges)
     found = np.where(information > 0, x[:, -1], 0.0).astype(np.float64)
     if k == 0:

@@ -91,7 +91,7 @@ class FreeOffsets(Cost):
     def _best(self, given: Floats) -> Floats:
         """What to add to the entries of each column."""
         ones, ridges = np.ones((self.shape[0], 1)), _RIDGE * side_counts(self._side)[:, None]
-        return ConvexLines(self._side, self.completion.loss, given, ones, ridges).minimised()[:, 0]
+        return ConvexLines(self._side, self.completion.loss, ones, ridges, given=given).minimised()[:, 0]
 
     def _with(self, A: Floats, B: Floats) -> tuple[Any, Any]:
         """[A, 0, 1] and [B, 1, c], whose product is W with the offsets added."""
