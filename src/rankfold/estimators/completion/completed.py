@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from rankfold.costs.losses import Loss
 from rankfold.costs.offsets import Offsets
 from rankfold.data.numbering import Positions
 from rankfold.data.triples import Triples
