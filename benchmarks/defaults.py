@@ -73,6 +73,22 @@ def counts(seed: int) -> Instance:
     return Instance(pairs, rng.poisson(truth[tuple(pairs.T)]).astype(float), truth, "poisson")
 
 
+def small_counts(seed: int) -> Instance:
+    """Poisson counts whose logarithm has rank 2, and no constant."""
+    rng = np.random.default_rng(seed)
+    truth = np.exp(low_rank((200, 150), 2, rng) / np.sqrt(2))
+    pairs = np.argwhere(rng.random(truth.shape) < 0.5)
+    return Instance(pairs, rng.poisson(truth[tuple(pairs.T)]).astype(float), truth, "poisson")
+
+
+def answers(seed: int) -> Instance:
+    """Yes and no, with probabilities whose logits have rank 2."""
+    rng = np.random.default_rng(seed)
+    truth = 1 / (1 + np.exp(-2 * low_rank((300, 200), 2, rng)))
+    pairs = np.argwhere(rng.random(truth.shape) < 0.4)
+    return Instance(pairs, (rng.random(len(pairs)) < truth[tuple(pairs.T)]).astype(float), truth, "logistic")
+
+
 def outliers(seed: int) -> Instance:
     """2% of the entries are off by ten standard deviations."""
     data = sampled(seed, (200, 150), 3, 0.4)
@@ -104,7 +120,9 @@ HARD: dict[str, tuple[Callable[[int], Instance], int, dict[str, Any]]] = {
         lambda seed: clean(seed, shape=(300, 200), rank=3, each=10),
         3, {"bias": False, "regularization": 0.0},
     ),
-    "counts, poisson": (counts, 3, {}),
+    "counts, poisson": (counts, 3, {"regularization": 0.1}),
+    "counts without a constant, poisson": (small_counts, 2, {"bias": False, "regularization": 0.1}),
+    "0 or 1, logistic": (answers, 2, {"bias": False, "regularization": 0.05}),
     "2% outliers, huber": (outliers, 3, {"bias": False}),
 }  # fmt: skip
 

@@ -53,6 +53,26 @@ def test_what_auto_goes_by(tmp_path):
     assert rank("bic") == 1 < rank("aic")
 
 
+def test_regress_takes_other_losses(tmp_path):
+    """Counts whose logarithm is linear: predictions are expected counts, and the file knows the loss."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(80)
+    y = rng.poisson(np.exp(1 + x))
+    table, file = tmp_path / "counts.csv", tmp_path / "model.rankfold"
+    table.write_text("\n".join(["x,y", *(f"{a},{b}" for a, b in zip(x, y, strict=True))]))
+    options = ("--target", "y", "--loss", "poisson", "--rank", "1", "--regularization", "0", "-o", file)
+    run("regress", table, *options)
+    fitted = rf.load(file)
+    assert fitted.loss == "poisson"
+    assert fitted.coef_[0, 0] == pytest.approx(1, abs=0.1)
+    assert fitted.intercept_[0] == pytest.approx(1, abs=0.1)
+    new = tmp_path / "new.csv"
+    new.write_text("x\n2.0")
+    (_, told) = run("predict", file, new).stdout.split()
+    assert float(told) == pytest.approx(np.exp(fitted.intercept_[0] + 2 * fitted.coef_[0, 0]))
+    assert "loss must be one of 'square'" in fails("regress", table, "--target", "y", "--loss", "cubic")
+
+
 def test_regress_predicts(samples):
     told = run("regress", samples, *TARGETS, "--rank", "1", "--regularization", "0", "--predict", samples)
     predicted = np.array(

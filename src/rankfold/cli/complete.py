@@ -29,9 +29,7 @@ def complete(
     holdout: Annotated[
         str, typer.Option(help="What to measure the error on: a part of the entries, or a file like TRIPLES.")
     ] = "0",
-    loss: Annotated[
-        str, typer.Option(help="square, huber, logistic (0 or 1) or poisson (counts).")
-    ] = "square",
+    loss: options.Loss = "square",
     bias: Annotated[bool, typer.Option("--bias/--no-bias", help="Offsets of rows and columns.")] = True,
     regularization: Annotated[str, typer.Option(help="A number >= 0, or auto.")] = "auto",
     duplicates: Annotated[

@@ -35,6 +35,7 @@ EscapeFormulas = Annotated[
         help="In CSV and TSV, put ' before text that begins with = + - @, which a spreadsheet would execute.",
     ),
 ]
+Loss = Annotated[str, typer.Option(help="square, huber, logistic (0 or 1) or poisson (counts).")]
 Criterion = Literal["cv", "aic", "bic", "gcv"]
 CRITERIA: dict[str, Criterion] = {name: name for name in get_args(Criterion)}
 

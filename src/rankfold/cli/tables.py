@@ -13,6 +13,7 @@ from rankfold.cli.options import (
     Delimiter,
     EscapeFormulas,
     Json,
+    Loss,
     Missing,
     Seed,
     Table,
@@ -70,6 +71,7 @@ def regress(
     ] = None,
     rank: Annotated[str, typer.Option(help="Rank of the coefficients: a number, or auto.")] = "auto",
     regularization: Annotated[str, typer.Option(help="A number >= 0, or auto.")] = "auto",
+    loss: Loss = "square",
     criterion: Annotated[str, typer.Option(help="What auto goes by: cv, aic, bic or gcv.")] = "cv",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where the model goes, for `predict` and `info`.")
@@ -105,6 +107,7 @@ def regress(
     estimator = rf.ReducedRankRegression(
         number_or_auto(rank, int, "--rank"),
         regularization=number_or_auto(regularization, float, "--regularization"),
+        loss=loss,
         criterion=CRITERIA[criterion],
         random_state=seed,
     )

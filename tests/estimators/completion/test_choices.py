@@ -20,6 +20,15 @@ def test_the_regularisation_is_the_best_of_those_tried():
     assert model(regularization=1.0).fit(X, y).regularization_path_ is None
 
 
+@pytest.mark.filterwarnings("ignore:stopped after 1 iterations")
+@pytest.mark.parametrize(("most", "tried"), [(196 / 1080, True), (195 / 1080, False)])
+def test_no_penalty_at_all_is_tried_only_where_entries_could_determine_the_fit(monkeypatch, most, tried):
+    """Rank 2 of 60 × 40 has 196 unknowns, and 1080 of 1200 entries are not held out."""
+    monkeypatch.setattr("rankfold.estimators.completion.trials.MAX_FREEDOM", most)
+    X, y, _ = ratings(noise=0.0)
+    assert (0.0 in model(max_iter=1).fit(X, y).regularization_path_.regularizations) == tried
+
+
 def test_rank_auto():
     data = rf.data.random_completion((80, 60), rank=2, oversampling=5, seed=0, noise=0.01)
     fitted = model(rank="auto", bias=False).fit(data)

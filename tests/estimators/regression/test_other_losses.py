@@ -108,3 +108,16 @@ def test_what_a_loss_cannot_take_is_said():
         rf.ReducedRankRegression(loss="logistic").fit(X, Y)
     with pytest.raises(ValueError, match="criterion='bic' is for the square loss: set criterion='cv'"):
         rf.ReducedRankRegression(loss="huber", criterion="bic").fit(X, Y)
+
+
+def test_the_path_of_the_penalty_ends_after_three_in_vain():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    y = (rng.random((60, 2)) < 1 / (1 + np.exp(-X[:, :1]))).astype(float)
+    fitted = rf.ReducedRankRegression(1, loss="logistic", cv=2, random_state=0).fit(X, y)
+    scores = fitted.regularization_path_.scores[0]
+    best = int(np.argmin(scores))
+    assert fitted.regularization_ == fitted.regularization_path_.regularizations[best]
+    assert 3 < best < scores.size - 1
+    assert np.isfinite(scores[best - 3 :]).all()  # from the largest down
+    assert np.isinf(scores[: best - 3]).all()

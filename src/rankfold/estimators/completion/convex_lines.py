@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rankfold.costs.losses import Loss
 from rankfold.entries.sorted_entries import SortedEntries
 from rankfold.estimators.completion.lines import solve_lines
+from rankfold.remembered import remembered
 
 Floats = NDArray[Any]
 _BLOCK = 1 << 18  # entries looked at together
@@ -86,16 +87,16 @@ class ConvexLines:
     def _modelled(self, x: Floats) -> tuple[SortedEntries, Floats, Floats]:
         """The quadratic model, each line's cost at x, and the sizes of its terms, for rounding's sake."""
         data = np.empty((self.side.indices.size, 2), self.side.data.dtype)
-        slopes, lines = np.empty(len(data)), np.empty(len(data), np.int64)
+        slopes = np.empty(len(data))
         costs = self._penalties(x)
         sizes, weighted = np.abs(costs), self.side.data.shape[1] == 2
         for part in self._parts(x):
             values, first, second = self.loss(part.predicted, part.values)
-            here, lines[part.where] = part.where, part.lines
+            here = part.where
             data[here, 0], data[here, 1], slopes[here] = part.predicted, second / 2, first / 2
             costs += np.bincount(part.lines, part.weights * values, len(x))
             sizes += np.bincount(part.lines, part.weights * np.abs(values), len(x))
-        data[:, 1] = np.maximum(data[:, 1], self._least(data[:, 1], lines, len(x)))
+        data[:, 1] = np.maximum(data[:, 1], self._least(data[:, 1]))
         data[:, 0] -= slopes / data[:, 1]
         if self.given is not None:
             data[:, 0] -= self.given
@@ -103,10 +104,14 @@ class ConvexLines:
             data[:, 1] *= self.side.data[:, 1]
         return replace(self.side, data=data), costs, sizes
 
-    @staticmethod
-    def _least(curvatures: Floats, lines: NDArray[np.int64], count: int) -> Floats:
+    @remembered
+    def _keys(self) -> NDArray[np.int64]:
+        """The line of each entry."""
+        return self.side.keys.astype(np.int64)
+
+    def _least(self, curvatures: Floats) -> Floats:
         """The least curvature that is believed of each entry."""
-        curved = np.maximum(curvatures, 0.0)
+        curved, lines, count = np.maximum(curvatures, 0.0), self._keys, self.side.lines
         means = np.bincount(lines, curved, count) / np.maximum(np.bincount(lines, minlength=count), 1)
         overall = float(curved.mean()) if curved.size else 0.0
         least: Floats = _LEAST_CURVATURE * np.maximum(means, _LEAST_LINE * overall)
@@ -130,10 +135,9 @@ class ConvexLines:
     def _parts(self, x: Floats) -> Iterator[_Part]:
         side, B = self.side, self.B
         A = np.hstack([x, np.ones((len(x), 1), x.dtype)]) if B.shape[1] > x.shape[1] else x
-        keys = side.keys
-        for first in range(0, keys.size, _BLOCK):
+        for first in range(0, self._keys.size, _BLOCK):
             where = slice(first, first + _BLOCK)
-            lines, data = keys[where].astype(np.int64), side.data[where].astype(np.float64)
+            lines, data = self._keys[where], side.data[where].astype(np.float64, copy=False)
             predicted = np.einsum("pk,pk->p", A[lines], B[side.indices[where]], dtype=np.float64)
             if self.given is not None:
                 predicted += self.given[where]

@@ -114,7 +114,7 @@ class Trials:
     def _determined(self, trial: Trial) -> bool:
         """Whether entries could determine W without a penalty, so that a fit is worth its many iterations."""
         rank, completion = trial.points[0][0].shape[1] - self.bias, self.folds[0].joint.completion
-        return rank * (sum(completion.shape) - rank) <= MAX_FREEDOM * completion.observed.size
+        return bool(rank * (sum(completion.shape) - rank) <= MAX_FREEDOM * completion.observed.size)
 
     def settled(self, start: Trial, given: float) -> Iterator[Trial]:
         """Fit with the weight given, until the shrinkage of the offsets no longer changes."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 CRITERIA = "cv", "aic", "bic", "gcv"
+_PATIENCE = 3  # weights in a row that may be no better before the path ends: no smaller one will be
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +102,7 @@ class Candidates:
         """Score by the mean loss of held-out responses; a number of folds shuffles them.
 
         Where there is a closed form, every rank is tried with every weight. Else the weight is chosen at the
-        largest rank, and the rank with that weight.
+        largest rank, from the largest down until several in vain, and the rank with that weight.
         """
         folds = list(_folds(cv, len(data.X), random_state).split(data.X, data.Y))
         with progress(verbose, "cross-validation") as tell:
@@ -110,7 +111,10 @@ class Candidates:
                 scores = score(self.ranks, self.regularizations)
             else:
                 scores = np.full((self.ranks.size, self.regularizations.size), np.inf)
-                scores[-1:] = score(self.ranks[-1:], self.regularizations)
+                for j in reversed(range(self.regularizations.size)):
+                    scores[-1:, [j]] = score(self.ranks[-1:], self.regularizations[[j]])
+                    if int(np.argmin(scores[-1])) - j == _PATIENCE:
+                        break
                 best = [int(np.argmin(scores[-1]))]
                 scores[:-1, best] = score(self.ranks[:-1], self.regularizations[best])
         return SelectionPath("cv", self.ranks, self.regularizations, scores)
