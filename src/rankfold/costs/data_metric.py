@@ -14,7 +14,7 @@ from rankfold.costs.base import Array, Cost
 from rankfold.entries.arrays import like, to_numpy
 from rankfold.linalg import gram, svd_of_product
 from rankfold.linalg.primitives import on_host
-from rankfold.linalg.tall import Tall
+from rankfold.linalg.tall import Tall, reals
 from rankfold.remembered import remembered
 
 # The part of the average block that every line gets besides its own: 0.002 to 0.1 take as many iterations.
@@ -74,9 +74,10 @@ class DataMetric:
     def formed(cost: Cost, L: Array, R: Array) -> DataMetric | None:
         """Form the blocks at L Rᵀ; None where the cost has no curvature there."""
         L, R = to_numpy(L, R)
-        U, s, V = svd_of_product(L, R)
+        lazy_U, s, lazy_V = svd_of_product(Tall.of(L), Tall.of(R))
         roots = np.sqrt(s)
-        blocks = cost.line_blocks(U * roots, V * roots)
+        U, V, *factors = reals([lazy_U, lazy_V, lazy_U * roots, lazy_V * roots])
+        blocks = cost.line_blocks(*factors)
         # Tr((RᵀR)⁻¹A_i)/r in the mean over the lines of both sides
         average = float(np.mean([np.mean(np.einsum("ikk->ik", side), axis=0) / s for side in blocks]))
         if not (isfinite(average) and average > 0):
