@@ -14,7 +14,7 @@ from rankfold.costs.base import Array, Cost, LineBlocks
 from rankfold.entries.arrays import like, to_numpy
 from rankfold.linalg import gram, svd_of_product
 from rankfold.linalg.primitives import on_host
-from rankfold.linalg.tall import Tall
+from rankfold.linalg.tall import Tall, reals
 from rankfold.remembered import remembered
 
 # The part of the average block that every line gets besides its own: 0.002 to 0.1 take as many iterations.
@@ -77,9 +77,10 @@ class DataMetric:
         Where W is symmetric, a line is a row and a column at once, and its block is the mean of the two.
         """
         L, R = to_numpy(L, R)
-        U, s, V = svd_of_product(L, R)
+        lazy_U, s, lazy_V = svd_of_product(Tall.of(L), Tall.of(R))
         roots = np.sqrt(s)
-        blocks = cost.line_blocks(U * roots, V * roots)
+        U, V, *factors = reals([lazy_U, lazy_V, lazy_U * roots, lazy_V * roots])
+        blocks = cost.line_blocks(*factors)
         if symmetric:
             mean = (blocks.rows + blocks.cols) / 2
             blocks = LineBlocks(mean, mean.copy())  # each is worked on in place

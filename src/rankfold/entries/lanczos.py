@@ -47,10 +47,15 @@ def dominant_svd(
         U_k, B[here, here] = _orthonormal(S @ V_k, U)
         U.append(U_k)
         V_k, T = _orthonormal(S.transposed_times(U_k), V)
-        P, s, Qt = np.linalg.svd(B[: here.stop, : here.stop])
-        if np.linalg.norm(T @ P[here, :rank], axis=0).max() <= tolerance * s[0] or k + 1 == steps:
+        small = B[: here.stop, : here.stop]
+        squares, P = np.linalg.eigh(
+            small @ small.T
+        )  # in a third of the time of a singular value decomposition
+        residuals = np.linalg.norm(T @ P[here, -rank:], axis=0)
+        if residuals.max() <= tolerance * squares[-1] ** 0.5 or k + 1 == steps:
             break
         B[here, after] = T.T
+    P, s, Qt = np.linalg.svd(small)
     left, right = (np.split(Z[:, :rank], len(V)) for Z in (P, Qt.T))
     left, right = sums(list(zip(U, left, strict=True)), list(zip(V, right, strict=True)))
     return left, asarray_like(s[:rank], V_k), right

@@ -15,7 +15,7 @@ import array_api_compat.numpy as host
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from rankfold.linalg.primitives import grams
+from rankfold.linalg.primitives import grams, on_host
 from rankfold.linalg.tall import Tall, lazy_gram, real
 
 Array = Any  # an array of any array-API namespace
@@ -170,6 +170,9 @@ def svd_of_product(L: Array, R: Array) -> tuple[Array, Array, Array]:
     xp = namespace(L)
     left, right = gram_factor(L), gram_factor(R)
     if left.graded or right.graded:
+        if isinstance(L, Tall):
+            U, s, V = svd_of_product(real(L), real(R))
+            return Tall.of(U), on_host(s), Tall.of(V)
         (Q_L, T_L), (Q_R, T_R) = xp.linalg.qr(L), xp.linalg.qr(R)
         A, s, Ct = xp.linalg.svd(T_L @ T_R.T, full_matrices=False)
         return Q_L @ A, s, Q_R @ Ct.T

@@ -22,6 +22,7 @@ Term = tuple[Array, Small]
 
 # Arrays of fewer numbers are left to BLAS: a kernel would have to be loaded, or compiled, to gain little.
 LEAST = 1 << 14
+_FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 # What a multiply-add over rows in order takes of the time of one over gathered rows, which the pool counts.
 _IN_ORDER = 1 / 16
 
@@ -66,14 +67,12 @@ def _fit_for_sum(terms: Sequence[Term]) -> bool:
 def _fit_for_kernels(arrays: Sequence[Array]) -> bool:
     """Whether kernels can take these arrays together, and are worth it."""
     first = arrays[0]
-    if type(first) is not np.ndarray or first.size < LEAST or first.dtype not in (np.float64, np.float32):
+    if type(first) is not np.ndarray or first.size < LEAST or first.dtype not in _FLOATS:
         return False
+    shape, dtype = first.shape, first.dtype
+    # `carray`: contiguous, aligned, and writable, which numba's types tell apart
     return all(
-        type(A) is np.ndarray
-        and A.shape == first.shape
-        and A.dtype == first.dtype
-        and A.flags.carray  # contiguous, aligned, and writable, which numba's types tell apart
-        for A in arrays
+        type(A) is np.ndarray and A.shape == shape and A.dtype == dtype and A.flags.carray for A in arrays
     )
 
 
@@ -98,35 +97,40 @@ def _plain_sum(terms: Sequence[Term]) -> Array:
 
 
 def _grams_by_kernels(sides: Sequence[Sequence[Pair]]) -> list[list[NDArray[Any]]]:
-    found: list[list[NDArray[Any]]] = [[] for _ in sides]
-    passes = [(out, part) for out, pairs in zip(found, sides, strict=True) for part in _in_parts(pairs)]
-    by_rank: dict[int, list[Any]] = {}
-    for out, (arrays, pairs) in passes:
-        rows, rank = arrays[0].shape
-        bounds = kernels.tall.cuts(rows, rank)
-        partial = np.zeros(((bounds.size - 1) * len(pairs) * rank, rank), arrays[0].dtype)
-        by_rank.setdefault(rank, []).append((bounds, arrays, pairs, partial))
-        out.append(partial.reshape(-1, len(pairs), rank, rank))
-    for rank, arguments in by_rank.items():
-        work = sum(arrays[0].size * rank * len(pairs) for _, arrays, pairs, _ in arguments)
+    found: list[list[NDArray[Any]]] = []
+    passes: dict[int, list[tuple[Any, ...]]] = {}  # by rank
+    work = 0
+    for pairs in sides:
+        found.append([])
+        for arrays, places in _in_parts(pairs):
+            rows, rank = arrays[0].shape
+            bounds = kernels.tall.cuts(rows, rank)
+            partial = np.zeros(((bounds.size - 1) * len(places) * rank, rank), arrays[0].dtype)
+            padded = _filled_up(arrays, kernels.tall.ARRAYS)
+            passes.setdefault(rank, []).append((bounds, padded, np.array(places, np.uint64), partial))
+            found[-1].append(partial.reshape(-1, len(places), rank, rank))
+            work += rows * rank * rank * len(places)
+    for rank, arguments in passes.items():
         kernels.pool.run(kernels.tall.grams(rank), kernels.tall.MOST_CHUNKS, work * _IN_ORDER, *arguments)
     return [[M for part in parts for M in part.sum(axis=0)] for parts in found]
 
 
-def _in_parts(pairs: Sequence[Pair]) -> list[tuple[tuple[Array, ...], NDArray[np.uint64]]]:
+def _in_parts(pairs: Sequence[Pair]) -> list[tuple[list[Array], list[tuple[int, int]]]]:
     """Cut pairs into lists of few different arrays each, as (arrays, numbers of the arrays of each pair)."""
-    parts: list[tuple[dict[int, Array], list[Pair]]] = []
+    parts: list[tuple[list[Array], list[tuple[int, int]]]] = [([], [])]
+    number: dict[int, int] = {}
     for A, B in pairs:
-        if not parts or len({*parts[-1][0], id(A), id(B)}) > kernels.tall.ARRAYS:
-            parts.append(({}, []))
-        parts[-1][0].update({id(A): A, id(B): B})
-        parts[-1][1].append((A, B))
-    cut = []
-    for arrays, own in parts:
-        number = {name: k for k, name in enumerate(arrays)}
-        places = np.array([[number[id(A)], number[id(B)]] for A, B in own], np.uint64)
-        cut.append((_filled_up(list(arrays.values()), kernels.tall.ARRAYS), places))
-    return cut
+        a, b = id(A), id(B)
+        if len(number) + (a not in number) + (b not in number and b != a) > kernels.tall.ARRAYS:
+            number = {}
+            parts.append(([], []))
+        arrays, places = parts[-1]
+        for name, array in ((a, A), (b, B)):
+            if name not in number:
+                number[name] = len(arrays)
+                arrays.append(array)
+        places.append((number[a], number[b]))
+    return parts
 
 
 def _filled_up(arrays: list[Array], length: int) -> tuple[Array, ...]:
@@ -150,7 +154,7 @@ def _sums_by_kernels(sides: Sequence[Sequence[Term]]) -> list[Array]:
         for place, S in zip(small, smalls, strict=True):
             place[...] = S  # of a number, only the first is read
         plain = np.array([isinstance(S, float) for S in smalls])
-        padded = _filled_up(list(arrays), kernels.tall.ARRAYS)
+        padded = _filled_up(list(arrays), most)
         arguments = kernels.tall.cuts(rows, rank), padded, plain, small.reshape(-1, rank), results[-1]
         by_rank.setdefault(rank, []).append(arguments)
     for rank, passes in by_rank.items():
