@@ -56,6 +56,7 @@ from rankfold.solvers import GaussNewton as GaussNewton
 from rankfold.solvers import GradientDescent as GradientDescent
 from rankfold.solvers import RankContinuation as RankContinuation
 from rankfold.solvers import ReweightedContinuation as ReweightedContinuation
+from rankfold.solvers import TrimmedContinuation as TrimmedContinuation
 from rankfold.solvers import TrustRegion as TrustRegion
 
 __version__: str

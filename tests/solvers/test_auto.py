@@ -17,7 +17,13 @@ def problem_of(shape, rank, oversampling, seed=0, **options):
 
 
 def decisions(result):
-    return [row.note for row in result.trace if "RankContinuation" in row.note or "Reweighted" in row.note]
+    names = "RankContinuation", "ReweightedContinuation", "TrimmedContinuation", "TrustRegion"
+    return [row.note for row in result.trace if any(name in row.note for name in names)]
+
+
+def as_a_sum(problem):
+    """The same problem for a cost whose entries nobody can set aside."""
+    return replace(problem, cost=problem.cost + 0.0 * rf.Frobenius(1.0))
 
 
 def test_easy_instances_run_exactly_as_conjugate_gradients():
@@ -54,17 +60,38 @@ def test_a_start_whose_leading_pair_is_noise_is_left_to_conjugate_gradients():
     assert decisions(auto) == []
 
 
-def test_escalates_to_the_second_order_near_the_limit():
+@pytest.mark.parametrize("geometry", [rf.FullRank, rf.Polar, rf.Embedded])
+def test_escalates_to_the_second_order_near_the_limit(geometry):
     data, problem = problem_of((300, 350), 5, 1.35, condition=10.0)
+    problem = replace(problem, geometry=geometry(data.shape, 5))
     auto = rf.minimize(problem, "auto", tolerance=1e-18, max_iterations=2000)
+    assert auto.converged
+    assert decisions(auto) == ["ConjugateGradient stagnates: TrimmedContinuation takes over"]
+    assert data.relative_error(*auto.factors) < 1e-6
+
+
+def test_costs_whose_lines_cannot_be_set_aside_end_with_the_reweighted_ridge():
+    data, problem = problem_of((300, 350), 5, 1.35, condition=10.0)
+    auto = rf.minimize(as_a_sum(problem), "auto", tolerance=1e-18, max_iterations=2000)
     assert auto.converged
     assert decisions(auto)[-1] == "RankContinuation stagnates: ReweightedContinuation takes over"
     assert data.relative_error(*auto.factors) < 1e-6
 
 
+def test_an_ill_conditioned_start_with_few_entries_goes_from_one_continuation_to_the_other():
+    _, problem = problem_of((300, 350), 5, 1.5, condition=1e5)
+    state = Auto().init(problem, problem.start())
+    level = replace(state, level=1, inner=rf.RankContinuation(slow=0.03).init(problem, problem.start()))
+    after = Auto().step(problem, said_to_stagnate(level))
+    assert (after.level, after.report.note) == (
+        2,
+        "RankContinuation stagnates: TrimmedContinuation takes over",
+    )
+
+
 def test_other_geometries_end_with_the_trust_region():
     _, problem = problem_of((30, 30), 2, 1.2, condition=10.0)
-    problem = rf.Problem(problem.cost, rf.Polar(problem.cost.shape, 2))
+    problem = as_a_sum(rf.Problem(problem.cost, rf.Polar(problem.cost.shape, 2)))
     auto = rf.minimize(problem, "auto", tolerance=1e-18, max_iterations=250)
     (start,) = (k for k, row in enumerate(auto.trace) if "TrustRegion takes over" in row.note)
     assert decisions(auto)[-1] == "RankContinuation stagnates: TrustRegion takes over"
@@ -74,12 +101,14 @@ def test_other_geometries_end_with_the_trust_region():
     assert auto.trace["inner_iterations"][start + 1] > 0
 
 
-def test_resumes_on_every_level(tmp_path):
+@pytest.mark.parametrize("takes", [1, 2])
+def test_resumes_on_every_level(tmp_path, takes):
     _, problem = problem_of((30, 30), 2, 1.2, condition=10.0)
+    problem = as_a_sum(problem) if takes == 2 else problem
     options = {"tolerance": 1e-12, "max_iterations": 400}
     whole = rf.minimize(problem, "auto", **options)
     changes = [k for k, row in enumerate(whole.trace) if "takes over" in row.note]
-    assert len(changes) == whole.state.level == 2
+    assert (len(changes), whole.state.level) == (takes, 2)
     for k in (0, 9, *(change + shift for change in changes for shift in (-1, 0, 1, 9))):
         path = tmp_path / f"run{k}"
         interrupted = options | {"max_iterations": k, "checkpoint": Checkpoint(path, every=1)}
@@ -107,7 +136,7 @@ def said_to_stagnate(state):
 @pytest.mark.parametrize(("rank", "level"), [(1, 0), (2, 1)])
 def test_the_trust_region_goes_on_where_the_method_before_it_ended(rank, level):
     _, problem = problem_of((40, 30), rank, 4.0)
-    problem = rf.Problem(problem.cost, rf.Polar(problem.cost.shape, rank))
+    problem = as_a_sum(rf.Problem(problem.cost, rf.Polar(problem.cost.shape, rank)))
     _, state = stagnant(problem, level, steps=12)
     after = Auto().step(problem, state)
     assert after.report.note.endswith("TrustRegion takes over")
@@ -115,21 +144,36 @@ def test_the_trust_region_goes_on_where_the_method_before_it_ended(rank, level):
     assert after.x is state.x
 
 
-@pytest.mark.parametrize("level", [0, 1])
-def test_continuations_begin_again_at_the_start(level):
+@pytest.mark.parametrize(
+    ("level", "method"),
+    [(0, rf.RankContinuation()), (1, rf.ReweightedContinuation()), (0, rf.TrimmedContinuation())],
+)
+def test_continuations_begin_again_at_the_start(level, method):
     _, problem = problem_of((40, 30), 2, 4.0)
+    trims = isinstance(method, rf.TrimmedContinuation)
+    problem = problem if trims else as_a_sum(problem)
     start, state = stagnant(problem, level)
     after = Auto().step(problem, state)
-    method = (rf.RankContinuation(), rf.ReweightedContinuation())[level]
-    assert (after.level, after.start) == (level + 1, start)
+    assert (after.level, after.start) == (2 if trims else level + 1, start)
     for found, due in zip(after.x, method.init(problem, start).x, strict=True):
         np.testing.assert_array_equal(found, due)
 
 
 def test_the_last_method_is_never_given_up():
     _, problem = problem_of((40, 30), 2, 4.0)
-    _, state = stagnant(problem, 2)
-    assert Auto().step(problem, state).level == 2
+    _, state = stagnant(as_a_sum(problem), 2)
+    assert Auto().step(as_a_sum(problem), state).level == 2
+
+
+def test_rank_one_goes_to_the_second_order():
+    _, problem = problem_of((40, 30), 1, 4.0)
+    _, state = stagnant(problem, 0)
+    after = Auto().step(problem, state)
+    assert (after.level, after.report.note) == (
+        1,
+        "ConjugateGradient stagnates: TrimmedContinuation takes over",
+    )
+    assert Auto().step(problem, said_to_stagnate(after)).level == 1
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ METHODS = {
     rf.FullRank: [rf.Auto(), rf.RankContinuation(rf.TrustRegion()), rf.ReweightedContinuation(), LMaFit()],
     rf.Polar: [rf.GradientDescent(), rf.ConjugateGradient(), rf.GaussNewton(), OptSpace()],
     rf.SubspaceProjection: [rf.TrustRegion(), RTRMC()],
-    rf.Embedded: [rf.TrustRegion(), rf.RankContinuation(), SVP()],
+    rf.Embedded: [rf.TrustRegion(), rf.RankContinuation(), rf.TrimmedContinuation(), SVP()],
     rf.PositiveSemidefinite: [rf.Auto(), rf.TrustRegion(), rf.RankContinuation()],
 }
 

@@ -11,6 +11,7 @@ from rankfold.solvers.continuation import RankContinuation
 from rankfold.solvers.gauss_newton import GaussNewton
 from rankfold.solvers.gradient_descent import GradientDescent
 from rankfold.solvers.reweighted import ReweightedContinuation
+from rankfold.solvers.trimmed import TrimmedContinuation
 from rankfold.solvers.trust_region import TrustRegion
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "ReweightedContinuation",
     "State",
     "StepReport",
+    "TrimmedContinuation",
     "TrustRegion",
     "by_name",
 ]

@@ -13,6 +13,8 @@ from rankfold.solvers.conjugate_gradient import ConjugateGradient, on_trial
 from rankfold.solvers.continuation import RankContinuation
 from rankfold.solvers.progress import Progress
 from rankfold.solvers.reweighted import ReweightedContinuation
+from rankfold.solvers.trimmed import TrimmedContinuation
+from rankfold.solvers.trimming import determined
 from rankfold.solvers.trust_region import TrustRegion
 
 # A spectral start with a misfit so many times that of W = 0 holds mostly sampling noise, scaled up. With
@@ -44,12 +46,13 @@ class AutoState(Nested):
 
 @dataclass(frozen=True)
 class Auto:
-    """Conjugate gradients; if they stagnate, rank continuation; if that does, the second order.
+    """Conjugate gradients; if they stagnate, the second order; for ill-conditioned starts, rank continuation.
 
-    The second order is `ReweightedContinuation` on `FullRank` geometries, and the trust region from where the
-    continuation ended on others. Nothing is computed to decide but what the methods know anyway, so that
-    problems which conjugate gradients solve cost what they cost there. The trace's notes say what was
-    decided, and when.
+    The second order is `TrimmedContinuation` for a `Completion` in memory with as many entries as degrees of
+    freedom. For other costs it is `ReweightedContinuation` on `FullRank` geometries, on others the trust
+    region from where it is, both after rank continuation has stagnated too. Nothing is computed to decide but
+    what the methods know anyway, so that problems which conjugate gradients solve cost what they cost there.
+    The trace's notes say what was decided, and when.
 
     Examples
     --------
@@ -58,7 +61,7 @@ class Auto:
     >>> cost = rf.Completion.from_triples(data)
     >>> result = rf.minimize(rf.Problem.of(cost, rank=4), tolerance=1e-20)
     >>> result.converged, [row.note for row in result.trace if "takes over" in row.note]
-    (True, ['ConjugateGradient stagnates: RankContinuation takes over'])
+    (True, ['ConjugateGradient stagnates: TrimmedContinuation takes over'])
     """
 
     state_types: ClassVar[tuple[type, ...]] = (
@@ -67,6 +70,7 @@ class Auto:
         *ConjugateGradient.state_types,
         *RankContinuation.state_types,
         *ReweightedContinuation.state_types,
+        *TrimmedContinuation.state_types,
         *TrustRegion.state_types,
     )
 
@@ -84,26 +88,36 @@ class Auto:
 
     def step(self, problem: Problem, state: AutoState) -> AutoState:
         """Let the method at work take a step; or hand over to the next, if it stagnates."""
-        now, *rest = _methods(problem)[state.level :]
-        if rest and state.progress.stagnates:
+        methods = _methods(problem)
+        now, last = methods[state.level], len(methods) - 1
+        if state.level < last and state.progress.stagnates:
+            # One that sets lines aside grows the rank by itself, and better.
+            level = last if isinstance(methods[last], TrimmedContinuation) else state.level + 1
             # A trust region goes on from here; continuations look for what the start did not show.
-            x = state.x if isinstance(rest[0], TrustRegion) else state.start
-            report = StepReport(note=f"{type(now).__name__} stagnates: {type(rest[0]).__name__} takes over")
-            inner = rest[0].init(problem, x)
-            return AutoState(inner=inner, level=state.level + 1, start=state.start, report=report)
+            x = state.x if isinstance(methods[level], TrustRegion) else state.start
+            names = type(now).__name__, type(methods[level]).__name__
+            report = StepReport(note=f"{names[0]} stagnates: {names[1]} takes over")
+            inner = methods[level].init(problem, x)
+            return AutoState(inner=inner, level=level, start=state.start, report=report)
         inner = now.step(problem, state.inner)
         # At the ranks before the last, a plateau is what a continuation is after; and while a metric is on
         # trial, conjugate gradients have another one to fall back on.
         judged = getattr(inner, "rank", problem.geometry.rank) == problem.geometry.rank
         progress = Progress()
-        if judged and not on_trial(inner):
+        if judged and state.level < last and not on_trial(inner):
             progress = state.progress.then(inner.value, inner.gradient_norm)
         return replace(state, inner=inner, progress=progress, report=inner.report)
 
 
 def _methods(problem: Problem) -> tuple[Method[Any], ...]:
     # A continuation writes W in other factors, which a cost that depends on them does not allow.
-    if problem.geometry.rank == 1 or (problem.geometry.has_factors and problem.cost.factored is not False):
+    if problem.geometry.has_factors and problem.cost.factored is not False:
         return ConjugateGradient(), TrustRegion()
-    second = ReweightedContinuation() if isinstance(problem.geometry, FullRank) else TrustRegion()
+    second: Method[Any] = TrustRegion()
+    if determined(problem):
+        second = TrimmedContinuation()
+    elif problem.geometry.rank > 1 and isinstance(problem.geometry, FullRank):
+        second = ReweightedContinuation()
+    if problem.geometry.rank == 1:
+        return ConjugateGradient(), second
     return ConjugateGradient(), RankContinuation(slow=0.03), second
