@@ -30,6 +30,9 @@ GEOMETRIES = {
     "UY invariant": lambda s: rf.SubspaceProjection(s, RANK),
     "UY euclidean": lambda s: rf.SubspaceProjection(s, RANK, metric="euclidean"),
     "embedded": lambda s: rf.Embedded(s, RANK),
+    "YY invariant": lambda s: rf.PositiveSemidefinite(s, RANK),
+    "YY preconditioned": lambda s: rf.PositiveSemidefinite(s, RANK, metric="preconditioned"),
+    "YY euclidean": lambda s: rf.PositiveSemidefinite(s, RANK, metric="euclidean"),
 }
 
 

@@ -181,6 +181,18 @@ def triples(rows=ROWS, values=VALUES):
     return Triples(rows, COLS, values, SHAPE)
 
 
+TRIPLETS = np.array([[0, 1, 2], [4, 3, 1], [2, 0, 3], [1, 4, 0]])
+BETWEEN = np.array(
+    [[0, 1], [0, 2], [3, 0], [4, 1], [1, 2], [3, 4], [2, 3], [2, 4], [1, 3], [0, 4], [4, 3], [2, 0]]
+)
+
+
+def placed(X=BETWEEN, y=VALUES, weights=None, points=LEFT):
+    fitted = rf.LowRankDistance(1, points=points, regularization=1.0, max_iter=20).fit(X, y, weights)
+    return fitted.predict(BETWEEN)
+
+
+DISTANCES = rf.LowRankDistance(1, points=LEFT, regularization=1.0, max_iter=20).fit(BETWEEN, VALUES)
 # A row or column never seen is no error for these: the mean is predicted, room is made for it.
 LABELS = ("negative", "least int64", "strings", "too large", "2**32", "largest int64", "largest uint64")
 NEW = ("a little too large", "too large", "2**32", "largest int64", "largest uint64", "2**70")
@@ -190,6 +202,12 @@ INDICES = {
     "from_triples": Entrance(lambda a: value(rf.Completion.from_triples(triples(a))), ROWS, "rows"),
     "fit Triples": Entrance(lambda a: model().fit(triples(a)).predict(PAIRS), ROWS, "rows"),
     "Pairs": Entrance(lambda a: value(rf.Pairs(LEFT, RIGHT, VALUES, pairs=a)), PAIRS, "pairs"),
+    "Distances": Entrance(lambda a: value(rf.Distances(a, VALUES, 5)), BETWEEN, "pairs"),
+    "Triplets": Entrance(lambda a: value(rf.Triplets(a, 5)), TRIPLETS, "triplets", ("too short", "too long")),
+    "LowRankDistance": Entrance(placed, BETWEEN, "X|samples?"),
+    "LowRankDistance predict": Entrance(
+        lambda a: DISTANCES.predict(a), BETWEEN, "X|samples?", ("too short", "too long")
+    ),
     "PairRegressor tables": Entrance(tables, PAIRS, "X|samples?"),
     "fit": Entrance(
         lambda a: model().fit(a, VALUES).predict(PAIRS), PAIRS, "X", ("a little too large",), LABELS
@@ -227,6 +245,16 @@ NUMBERS = {
     "Pairs weights": Entrance(
         lambda a: value(rf.Pairs(LEFT, RIGHT, VALUES, pairs=PAIRS, weights=a)), VALUES, "weights"
     ),
+    "Distances values": Entrance(lambda a: value(rf.Distances(BETWEEN, a)), VALUES, "values"),
+    "Distances weights": Entrance(
+        lambda a: value(rf.Distances(BETWEEN, VALUES, weights=a)), VALUES, "weights"
+    ),
+    "Distances features": Entrance(
+        lambda a: value(rf.Distances(BETWEEN, VALUES, features=a)), LEFT, "features|pairs", ("too long",)
+    ),
+    "LowRankDistance y": Entrance(lambda a: placed(y=a), VALUES, "y|samples?"),
+    "LowRankDistance weights": Entrance(lambda a: placed(weights=a), VALUES, "sample_weight"),
+    "LowRankDistance transform": Entrance(lambda a: DISTANCES.transform(a), LEFT, "X", LENGTHS[1:]),
     "Regression X": Entrance(lambda a: value(rf.Regression(a, Y)), X, "X"),
     "Regression Y": Entrance(lambda a: value(rf.Regression(X, a)), Y, "Y", HOLES),
     "ReducedRankRegression X": Entrance(lambda a: regression(X=a), X, "X|samples?"),

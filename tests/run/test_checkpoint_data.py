@@ -34,6 +34,7 @@ COSTS = {
     "regularised": lambda values=VALUES: completion(values) + rf.Frobenius(0.1),
     "with offsets": lambda values=VALUES: rf.WithOffsets(completion(values)),
     "pairs": lambda values=VALUES: rf.Pairs(X, Z, values),
+    "distances": lambda values=VALUES: rf.Distances(np.argwhere(np.triu(np.ones((12, 12)), 1))[:60], values),
     "regression": lambda values=VALUES: rf.Regression(X[:10], np.where(KNOWN, values, np.nan).reshape(10, 6)),
     "custom": custom,
 }

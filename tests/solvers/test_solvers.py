@@ -10,6 +10,7 @@ import pytest
 
 import rankfold as rf
 from dense import DenseCost
+from geometry.variants import VARIANTS
 from rankfold.costs.base import Evaluation
 from rankfold.solvers.line_search import armijo, at_noise_floor, exact, minimiser, wolfe
 from rankfold.solvers.truncated_cg import truncated_cg
@@ -18,6 +19,17 @@ from rankfold.solvers.truncated_cg import truncated_cg
 @pytest.fixture(scope="module")
 def data():
     return rf.data.random_completion((150, 100), rank=3, oversampling=5, seed=0)
+
+
+# One of each geometry, with the metric that it has by default.
+each = pytest.mark.parametrize(
+    "variant", ["GH-invariant", "UBV-spd", "UY-invariant", "embedded", "YY-invariant"]
+)
+
+
+def on(variant, shape=(150, 100), rank=3, oversampling=5, **options):
+    data = VARIANTS[variant].completion(shape, rank, oversampling, seed=0, **options)
+    return problem_of(data, VARIANTS[variant](data.shape, rank))
 
 
 def problem_of(data, geometry=None, **options):
@@ -163,9 +175,9 @@ def test_initial_radius_is_the_paper_s(data):
     assert state.max_radius == 1024 * state.radius
 
 
-@pytest.mark.parametrize("geometry", [rf.FullRank, rf.Polar, rf.SubspaceProjection, rf.Embedded])
-def test_tail_is_superlinear(data, geometry):
-    result = rf.minimize(problem_of(data, geometry(data.shape, 3)), rf.TrustRegion(), tolerance=1e-22)
+@each
+def test_tail_is_superlinear(variant):
+    result = rf.minimize(on(variant), rf.TrustRegion(), tolerance=1e-22)
     assert result.converged
     g = result.trace["gradient_norm"]
     g = g[g > 1e-13 * g[0]]  # what is above rounding
@@ -240,10 +252,10 @@ ALL = [rf.GradientDescent(), rf.ConjugateGradient(), rf.TrustRegion()]
 
 
 @pytest.mark.parametrize("solver", ALL, ids=lambda s: type(s).__name__)
-@pytest.mark.parametrize("geometry", [rf.FullRank, rf.Polar, rf.SubspaceProjection, rf.Embedded])
-def test_noisy_data_end_at_the_noise_floor_with_a_reason(solver, geometry):
-    data = rf.data.random_completion((100, 80), rank=2, oversampling=6, seed=0, noise=1e-3)
-    result = rf.minimize(problem_of(data, geometry(data.shape, 2)), solver, tolerance=0, max_iterations=3000)
+@each
+def test_noisy_data_end_at_the_noise_floor_with_a_reason(solver, variant):
+    problem = on(variant, (100, 80), rank=2, oversampling=6, noise=1e-3)
+    result = rf.minimize(problem, solver, tolerance=0, max_iterations=3000)
     assert result.converged
     assert "rounding" in result.stop_reason
     assert result.trace[-1].step == 0.0  # none was taken
@@ -252,9 +264,9 @@ def test_noisy_data_end_at_the_noise_floor_with_a_reason(solver, geometry):
 
 
 @pytest.mark.parametrize("solver", ALL, ids=lambda s: type(s).__name__)
-@pytest.mark.parametrize("geometry", [rf.FullRank, rf.Polar, rf.SubspaceProjection, rf.Embedded])
-def test_resume_after_a_kill_gives_the_same_trace(solver, geometry, data, tmp_path):
-    problem = problem_of(data, geometry(data.shape, 3))
+@each
+def test_resume_after_a_kill_gives_the_same_trace(solver, variant, tmp_path):
+    problem = on(variant)
     whole = rf.minimize(problem, solver, tolerance=0, max_iterations=12)
     path = tmp_path / "run.ckpt"
     for k in (1, 5, 8):

@@ -104,7 +104,7 @@ class Distances(_Measured):
         where = checked_tuples("pairs", pairs, 2)
         if len(where) != given.size:
             raise ValueError(f"pairs and values must be equally long; got {len(where)} and {given.size}")
-        points, count = checked_points(where, size, features)
+        points, count = checked_points("pairs", where, size, features)
         loss = Loss.named(loss) if isinstance(loss, str) else loss
         loss.check_values(given)
         # Pairs often come as a triangle of the matrix; turned by turns, rows and columns see as many of them.
@@ -145,7 +145,7 @@ class Triplets(_Measured):
         loss: str | Loss = "logistic",
     ):
         where = checked_tuples("triplets", triplets, 3)
-        points, count = checked_points(where, size, features)
+        points, count = checked_points("triplets", where, size, features)
         loss = Loss.named(loss) if isinstance(loss, str) else loss
         differences, which = np.unique(where[:, 1:], axis=0, return_inverse=True)
         shape = count, len(differences)
@@ -165,17 +165,20 @@ def checked_tuples(name: str, given: ArrayLike, width: int) -> NDArray[np.int64]
         raise ValueError(
             f"{name} must be integers of shape (m, {width}), m >= 1; got shape {where.shape} of {where.dtype}"
         )
+    given, where = where, where.astype(np.int64)  # beyond which unsigned integers become negative
     if (where < 0).any():
         at = int(np.argmax((where < 0).any(1)))
-        raise ValueError(f"{name}[{at}] is {where[at].tolist()}: points are numbered from 0")
+        raise ValueError(f"{name}[{at}] is {given[at].tolist()}: points are numbered from 0")
     again = (where == np.roll(where, 1, axis=1)).any(1)
     if again.any():
         at = int(np.argmax(again))
         raise ValueError(f"{name}[{at}] is {where[at].tolist()}: a point is no pair with itself")
-    return where.astype(np.int64)
+    return where
 
 
-def checked_points(where: NDArray[np.int64], size: int | None, features: Any) -> tuple[Features, int]:
+def checked_points(
+    name: str, where: NDArray[np.int64], size: int | None, features: Any
+) -> tuple[Features, int]:
     """Return the features of the points, the identity if there are none, and how many points there are."""
     last = int(where.max())
     if features is None:
@@ -187,5 +190,5 @@ def checked_points(where: NDArray[np.int64], size: int | None, features: Any) ->
         if size is not None and size != count:
             raise ValueError(f"size is {size}, but features has {count} rows: leave size out")
     if last >= count:
-        raise ValueError(f"there is a point number {last}, and there are {count} points, numbered from 0")
+        raise ValueError(f"{name} has the point {last}, and there are {count} points, numbered from 0")
     return points, count
