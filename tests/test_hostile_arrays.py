@@ -177,6 +177,30 @@ def pair_model(X=X, y=Y[:, 0], weights=None):
     return rf.PairRegressor(1, max_iter=20).fit(X, y, weights).left_coef_
 
 
+CODES = np.array([1, 0, 2, 1, 0, 2, 1, 1, 0, 2, 0, 1])
+BETTER, WORSE = np.array([0, 3, 5, 7]), np.array([1, 4, 2, 6])
+
+
+def table(**change):
+    given = {"rows": ROWS, "cols": COLS, "codes": CODES, "shape": SHAPE, "categories": np.array([3, 3, 3])}
+    return rf.Multinomial(**given | change)
+
+
+def ranked(**change):
+    given = {"X": LEFT, "Z": RIGHT, "pairs": PAIRS, "better": BETTER, "worse": WORSE}
+    return rf.RankedPairs(**given | change)
+
+
+def ranker(X=PAIRS, y=VALUES, weights=None):
+    model = rf.PairRanker(1, left=LEFT, right=RIGHT, regularization=1.0, max_iter=20)
+    return model.fit(X, y, weights).predict(PAIRS)
+
+
+def categories(X=PAIRS, weights=None):
+    model = rf.CategoricalCompletion(1, max_iter=20)
+    return model.fit(X, CODES, weights).predict_proba(PAIRS)
+
+
 def triples(rows=ROWS, values=VALUES):
     return Triples(rows, COLS, values, SHAPE)
 
@@ -208,6 +232,21 @@ INDICES = {
     "LowRankDistance predict": Entrance(
         lambda a: DISTANCES.predict(a), BETWEEN, "X|samples?", ("too short", "too long")
     ),
+    "Multinomial rows": Entrance(lambda a: value(table(rows=a)), ROWS, "rows"),
+    "Multinomial cols": Entrance(lambda a: value(table(cols=a)), COLS, "cols"),
+    "Multinomial codes": Entrance(lambda a: value(table(codes=a)), CODES, "codes|values"),
+    "MultinomialPairs y": Entrance(
+        lambda a: value(rf.MultinomialPairs(LEFT, RIGHT, a, 3, PAIRS)), CODES, "y|pairs"
+    ),
+    "RankedPairs pairs": Entrance(
+        lambda a: value(ranked(pairs=a)), PAIRS, "pairs", ("too short", "too long")
+    ),
+    "RankedPairs better": Entrance(
+        lambda a: value(ranked(better=a)), BETTER, "better", ("a little too large",)
+    ),
+    "RankedPairs worse": Entrance(lambda a: value(ranked(worse=a)), WORSE, "worse", ("a little too large",)),
+    "PairRanker tables": Entrance(lambda a: ranker(X=a), PAIRS, "X|samples?"),
+    "CategoricalCompletion": Entrance(lambda a: categories(X=a), PAIRS, "X", ("a little too large",), LABELS),
     "PairRegressor tables": Entrance(tables, PAIRS, "X|samples?"),
     "fit": Entrance(
         lambda a: model().fit(a, VALUES).predict(PAIRS), PAIRS, "X", ("a little too large",), LABELS
@@ -255,6 +294,11 @@ NUMBERS = {
     "LowRankDistance y": Entrance(lambda a: placed(y=a), VALUES, "y|samples?"),
     "LowRankDistance weights": Entrance(lambda a: placed(weights=a), VALUES, "sample_weight"),
     "LowRankDistance transform": Entrance(lambda a: DISTANCES.transform(a), LEFT, "X", LENGTHS[1:]),
+    "Multinomial weights": Entrance(lambda a: value(table(weights=a)), VALUES, "weights"),
+    "RankedPairs weights": Entrance(lambda a: value(ranked(weights=a)), VALUES[:4], "weights"),
+    "PairRanker y": Entrance(lambda a: ranker(y=a), VALUES, "y|samples?"),
+    "PairRanker weights": Entrance(lambda a: ranker(weights=a), VALUES, "sample_weight"),
+    "CategoricalCompletion weights": Entrance(lambda a: categories(weights=a), VALUES, "sample_weight"),
     "Regression X": Entrance(lambda a: value(rf.Regression(a, Y)), X, "X"),
     "Regression Y": Entrance(lambda a: value(rf.Regression(X, a)), Y, "Y", HOLES),
     "ReducedRankRegression X": Entrance(lambda a: regression(X=a), X, "X|samples?"),

@@ -41,6 +41,12 @@ def test_domain_adaptation():
     assert accuracy > 0.8 > guess
 
 
+def test_ranking():
+    parts = run("ranking")
+    assert parts["ranker"] > parts["regression"] + 0.02
+    assert parts["regression"] > parts["popularity"]
+
+
 def test_all_are_tested():
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")} - {
         "all_are_tested"

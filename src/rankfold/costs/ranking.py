@@ -67,7 +67,10 @@ class RankedPairs(OfPairs):
         weights: ArrayLike | None = None,
         linear: bool = False,
     ):
-        met = met_features(X, Z, pairs, len(np.asarray(pairs)), linear)
+        count = len(np.atleast_1d(np.asarray(pairs)))
+        if not count:
+            raise ValueError("pairs is empty: give those that are compared")
+        met = met_features(X, Z, pairs, count, linear)
         core = _Comparisons(met.rows, met.cols, met.shape, better, worse, loss, weights)
         super().__init__(core, met.X, met.Z, linear)
         self.pairs_compared, self.comparisons = core.rows.size, core.better.size
