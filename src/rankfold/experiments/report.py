@@ -25,10 +25,11 @@ Three things are ours, since the paper leaves them open, or says otherwise:
 - **The first trial step is s₀**, the minimiser of the linearised search. With j₀ = 0 the paper's update of
   step-sizes could also be read so that 2s₀ is tried first.
 
-Figures and verdicts are given both ways. Every run ends at f ≤ 1e-20, or after 200 iterations (trust
-regions: 100, of at most 100 Hessian products each). Methods are the paper's: gradients and Hessians in the
-metric of the geometry, never in that of the data. Seconds are CPU seconds of one thread, without the start
-that all have in common; the methods of an instance run in turns in one process, and the fastest of a
+Figures and verdicts are given both ways. The paper's matrices are 4000 × 4000 and 32000 × 32000 (`--scale
+paper`); those of a run stand in the title of its plot. Every run ends at f ≤ 1e-20, or after 200 iterations
+(trust regions: 100, of at most 100 Hessian products each). Methods are the paper's: gradients and Hessians
+in the metric of the geometry, never in that of the data. Seconds are CPU seconds of one thread, without the
+start that all have in common; the methods of an instance run in turns in one process, and the fastest of a
 method's runs counts. Numbers are medians over the instances, with the range in brackets. In a plot a thin
 line is an instance, a thick one that of median length.
 """
