@@ -26,6 +26,7 @@ from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.regularization_path import RegularizationPath
 from rankfold.estimators.fitting import GEOMETRIES
 from rankfold.estimators.imputer.low_rank_imputer import LowRankImputer
+from rankfold.estimators.imputer.ordered import Smoothing
 from rankfold.estimators.pairs.pair_models import PairClassifier, PairRegressor
 from rankfold.estimators.rank_errors import RankErrors
 from rankfold.estimators.regression.criteria import SelectionPath
@@ -56,6 +57,7 @@ _RECORDS = {
         Offsets,
         Pattern,
         Shrinkage,
+        Smoothing,
         RankPath,
         RankErrors,
         RegularizationPath,
@@ -145,6 +147,8 @@ def _bring_up_to_date(model: Any) -> None:
             model.counts_ = model.observed_.counts, cols
         if not hasattr(model, "shrinkage_"):
             model.shrinkage_ = Shrinkage(2.0, 2.0) if model.bias else None  # what it was then, for all
+    if isinstance(model, LowRankImputer) and hasattr(model, "mean_") and not hasattr(model, "smoothing_"):
+        model.smoothing_ = None
 
 
 def _is_ours(value: Any) -> bool:
