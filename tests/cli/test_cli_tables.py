@@ -212,3 +212,16 @@ def test_impute_files_and_options(tmp_path, sensors):
     assert "No such file" in fails("impute", tmp_path / "no.csv")
     assert "no folder" in fails("impute", sensors[0], "-o", tmp_path / "no" / "c.csv")
     fails("impute", sensors[0], "--rank", "many", code=2)
+
+
+def test_impute_can_take_rows_for_ordered(tmp_path):
+    rng = np.random.default_rng(0)
+    drift = np.cumsum(rng.standard_normal((200, 3)), axis=0)
+    table = np.where(np.repeat(rng.uniform(size=(25, 3)) < 0.1, 8, axis=0), np.nan, drift)
+    source, target = tmp_path / "drift.csv", tmp_path / "filled.csv"
+    cells = [",".join("" if np.isnan(x) else repr(float(x)) for x in row) for row in table]
+    source.write_text("\n".join(["a,b,c", *cells]) + "\n")
+    run("impute", source, "--rank", "1", "--ordered", "-o", target)
+    filled = np.loadtxt(target, delimiter=",", skiprows=1)
+    expected = rf.LowRankImputer(1, order="rows", random_state=0).fit_transform(table)
+    np.testing.assert_allclose(filled, expected, rtol=1e-9)

@@ -41,6 +41,7 @@ DEFAULTS = {
     | {"rank": "auto", "alpha": 4.0, "regularization": "auto", "tol": 1e-4, "max_iter": 200}
     | {"dtype": "float64", "shape": None},
     "LowRankImputer": COMMON
+    | {"order": None}
     | {"rank": "auto", "missing_values": "nan", "keep_empty_features": False, "add_indicator": False}
     | {"max_iter": 50, "tol": 1e-2},
     "LowRankDistance": COMMON

@@ -30,6 +30,9 @@ def impute(
     column: Annotated[
         list[str] | None, typer.Option(help="A column to impute; may repeat. By default all numbers.")
     ] = None,
+    ordered: Annotated[
+        bool, typer.Option("--ordered", help="Rows follow each other, as in time: neighbours are alike.")
+    ] = False,
     missing: Missing = None,
     delimiter: Delimiter = None,
     max_iter: Annotated[int, typer.Option(help="At most so many iterations.", min=1)] = 50,
@@ -52,7 +55,12 @@ def impute(
     data = read_table(table, delimiter, missing)
     names = column or [name for name in numeric_columns(data) if data[name].null_count < len(data)]
     values = numbers(data, names, table)
-    imputer = rf.LowRankImputer(number_or_auto(rank, int, "--rank"), max_iter=max_iter, random_state=seed)
+    imputer = rf.LowRankImputer(
+        number_or_auto(rank, int, "--rank"),
+        order="rows" if ordered else None,
+        max_iter=max_iter,
+        random_state=seed,
+    )
     write_table(output, with_columns(data, names, imputer.fit_transform(values)), escape_formulas)
     copied = [name for name in data.column_names if name not in names]
     filled = int(np.isnan(values).sum())

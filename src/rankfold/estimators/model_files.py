@@ -28,6 +28,7 @@ from rankfold.estimators.completion.regularization_path import RegularizationPat
 from rankfold.estimators.distances.low_rank_distance import LowRankDistance
 from rankfold.estimators.fitting import GEOMETRIES
 from rankfold.estimators.imputer.low_rank_imputer import LowRankImputer
+from rankfold.estimators.imputer.ordered import Smoothing
 from rankfold.estimators.pairs.pair_models import PairClassifier, PairRegressor
 from rankfold.estimators.pairs.pair_ranker import PairRanker
 from rankfold.estimators.rank_errors import RankErrors
@@ -62,6 +63,7 @@ _RECORDS = {
         Offsets,
         Pattern,
         Shrinkage,
+        Smoothing,
         RankPath,
         RankErrors,
         RegularizationPath,
@@ -151,6 +153,8 @@ def _bring_up_to_date(model: Any) -> None:
             model.counts_ = model.observed_.counts, cols
         if not hasattr(model, "shrinkage_"):
             model.shrinkage_ = Shrinkage(2.0, 2.0) if model.bias else None  # what it was then, for all
+    if isinstance(model, LowRankImputer) and hasattr(model, "mean_") and not hasattr(model, "smoothing_"):
+        model.smoothing_ = None
 
 
 def _is_ours(value: Any) -> bool:

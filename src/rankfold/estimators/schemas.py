@@ -21,6 +21,7 @@ from rankfold.estimators.completion.joint import Shrinkage
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.regularization_path import RegularizationPath
 from rankfold.estimators.fitting import GEOMETRIES
+from rankfold.estimators.imputer.ordered import Smoothing
 from rankfold.estimators.rank_errors import RankErrors
 from rankfold.estimators.regression.criteria import SelectionPath
 from rankfold.estimators.schema_rules import (
@@ -58,7 +59,11 @@ SOLVERS = (
 )
 # Beside what `fit` finds: what the names of columns were, and what `set_output` asked for.
 OPTIONAL = ("feature_names_in_", "_sklearn_output_config")
-LATER = ("counts_", "shrinkage_")  # which models of this format had not at first: `model_files` fills them in
+LATER = (
+    "counts_",
+    "shrinkage_",
+    "smoothing_",
+)  # which models of this format had not at first: `model_files` fills them in
 
 
 def _solver(value: Any, where: str, sizes: Sizes) -> None:
@@ -117,6 +122,7 @@ SETTINGS: dict[str, Rule] = {
     "warm_start": FLAG,
     "random_state": optional(WHOLE),
     "verbose": either(FLAG, WHOLE),
+    "order": optional(choice("rows", "index")),
     "missing_values": either(_PLAIN, kind("a scalar", np.generic)),
     "keep_empty_features": FLAG,
     "add_indicator": FLAG,
@@ -205,6 +211,9 @@ FITTED: dict[str, dict[str, Rule]] = {
         "offset_": reals("features"),
         "factors_": reals("features", "rank"),
         "noise_variance_": reals("features", above=0.0),
+        "smoothing_": optional(
+            record(Smoothing, times=reals("features", above=0.0), strengths=reals("features"))
+        ),
         "empty_features_": array("features", types="b"),
         "indicated_features_": positions("indicated", "features", "i8 i4"),
         "rank_path_": optional(_RANK_ERRORS),

@@ -117,12 +117,14 @@ def test_rank_and_regularization_are_chosen_by_clicks_held_out(capsys):
     pairs, (of_users, of_items) = clicks()
     chosen = rf.ImplicitFeedback(random_state=0, verbose=2).fit(pairs)
     told = capsys.readouterr().err
-    assert "choosing the rank: rank 45" in told
-    assert chosen.rank_ == 45  # 64, but for the size
-    assert chosen.rank_path_.ranks == (45,)
+    assert "choosing the rank: rank 32  λ " in told
+    assert chosen.rank_path_.ranks == (32, 45)  # 128, but for the size
+    assert chosen.rank_ in (32, 45)
     path = chosen.regularization_path_
     assert path.chosen == chosen.regularization_ == path.regularizations[np.argmin(path.errors)]
-    np.testing.assert_allclose(np.diff(np.log(path.regularizations[:3])), np.log(0.7), rtol=1e-9)
+    np.testing.assert_allclose(np.diff(np.log(path.regularizations[:2])), np.log(0.7), rtol=1e-9)
+    halves = np.log(np.array(path.regularizations[-2:]) / path.regularizations[np.argmin(path.errors[:-2])])
+    np.testing.assert_allclose(halves, [np.log(0.7) / 2, -np.log(0.7) / 2], rtol=1e-9)
     best = chosen.recommend(np.arange(60), n=4)
     assert (of_users[best.rows] == of_items[best.cols]).mean() > 0.9
     given = rf.ImplicitFeedback(3, random_state=0).fit(pairs)
@@ -130,14 +132,14 @@ def test_rank_and_regularization_are_chosen_by_clicks_held_out(capsys):
     assert given.rank_ == 3
     lam = rf.ImplicitFeedback(regularization=2.0, random_state=0).fit(pairs)
     assert lam.regularization_path_ is None
-    assert lam.rank_path_.ranks == (45,)
+    assert lam.rank_path_.ranks == (32, 45)
 
 
-def test_a_higher_rank_is_taken_only_if_it_is_better_by_more_than_chance(monkeypatch):
+def test_a_higher_rank_is_taken_unless_it_is_worse_by_more_than_chance(monkeypatch):
     found = {
         2: [0.5, 0.5, 0.5, 0.5],
-        3: [0.6, 0.7, 0.6, 0.7],
-        4: [0.6, 0.7, 0.9, 0.5],
+        3: [0.5, 0.7, 0.5, 0.2],
+        4: [0.2, 0.3, 0.2, 0.1],
         5: [1.0, 1.0, 1.0, 1.0],
     }
     firsts = []
@@ -155,8 +157,8 @@ def test_a_higher_rank_is_taken_only_if_it_is_better_by_more_than_chance(monkeyp
     assert chosen.regularization_ == 15
     path = chosen.rank_path_
     assert path.ranks == (2, 3, 4)  # the fourth is not tried
-    np.testing.assert_allclose(path.errors, [0.5, 0.35, 0.325])
-    np.testing.assert_allclose(path.standard_errors, [0, 0.025, np.std(found[4]) / 2])
+    np.testing.assert_allclose(path.errors, [0.5, 0.525, 0.8])
+    np.testing.assert_allclose(path.standard_errors, [np.std(found[k]) / 2 for k in (2, 3, 4)])
     np.testing.assert_allclose(firsts[1:], [(10 / 0.49, 1), (15 / 0.49, 1)])
     assert firsts[0][1] == 2
 

@@ -25,8 +25,9 @@ from rankfold.selection.holding_out import hold_out
 from rankfold.selection.ranking import judged, ndcg
 
 PLACES = 20  # of a list that count
-# With a penalty that is right, more rank does no harm but for the time it takes.
-RANKS = 64, 128
+# With a penalty that is right, more rank does no harm but for the time it takes: the first rank is quick, and
+# shows about where that penalty is.
+RANKS = 32, 128
 _HELD_OUT, _MIN_ENTRIES, _MAX_USERS = 0.1, 20, 4000
 # Of λ_max: the first one tried, and the one for data of which none can be spared.
 _FIRST_PART, _DEFAULT_PART = 0.35, 0.1
@@ -117,7 +118,7 @@ class _Chooser:
         return Choice(rank or min(RANKS[0], *self.completion.shape), weight)
 
     def judge(self, ranks: tuple[int, ...], tried: dict[int, list[Trial]], tell: Tell) -> None:
-        """Try ranks until one is no better, and λ at each, first from the top, then near the last one."""
+        """Try ranks until one is worse, and λ at each, first from the top, then near the last one."""
         before: Trial | None = None
         for rank in ranks:
             top, point = self.cost.started(rank, self.seed)
@@ -127,7 +128,7 @@ class _Chooser:
                 trials.append(trial)
                 tell(f"rank {rank}  λ {trial.weight:.4g}  held-out NDCG@{PLACES} {1 - trial.error:.4f}")
             best = _best(trials)
-            if before is not None and not _better(best, before):
+            if before is not None and _worse(best, before):
                 return
             before = best
 
@@ -147,6 +148,8 @@ class _Chooser:
             top = self._trial(top.weight / _RATIO, top.point)
             yield top
             best = _best([best, top])
+        for ratio in (_RATIO**0.5, _RATIO**-0.5):  # and half a step to either side
+            yield self._trial(best.weight * ratio, best.point)
 
     def _trial(self, weight: float, point: FactorPair) -> Trial:
         cost = self.cost.at(weight)
@@ -175,10 +178,10 @@ def _best(trials: list[Trial]) -> Trial:
     return min(trials, key=lambda trial: trial.error)
 
 
-def _better(new: Trial, old: Trial) -> bool:
-    """Whether lists improved by more than a standard error of the mean difference, user by user."""
-    gains = new.qualities - old.qualities
-    return bool(gains.mean() > gains.std() / np.sqrt(gains.size))
+def _worse(new: Trial, old: Trial) -> bool:
+    """Whether lists got worse by more than a standard error of the mean difference, user by user."""
+    losses = old.qualities - new.qualities
+    return bool(losses.mean() > losses.std() / np.sqrt(losses.size))
 
 
 def _chosen(
@@ -187,7 +190,7 @@ def _chosen(
     tried = {rank: trials for rank, trials in judged.items() if trials}
     chosen, *others = tried
     for rank in others:
-        if _better(_best(tried[rank]), _best(tried[chosen])):
+        if not _worse(_best(tried[rank]), _best(tried[chosen])):
             chosen = rank
     best, path, ranks = _best(tried[chosen]), None, None
     if weight is None:

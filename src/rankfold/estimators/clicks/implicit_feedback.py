@@ -58,8 +58,8 @@ class ImplicitFeedback(Recommender, BaseEstimator):
     Parameters
     ----------
     rank
-        The number of columns of L and R. "auto" is 64, or 128 if that is better for the clicks held out
-        by more than a standard error. A rank given is faster.
+        The number of columns of L and R. "auto" is 128, or 32 if lists of clicks held out are worse
+        with 128 by more than a standard error. A rank given is faster.
     alpha
         What a click weighs, beside a pair without one. With a λ that was chosen for it, it matters little.
     regularization

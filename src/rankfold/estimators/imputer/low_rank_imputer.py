@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankfold.estimators.fitting import all_or_nothing, record_run, warn_unless_converged
 from rankfold.estimators.imputer.factor_model import FactorModel, fit, rank_errors
-from rankfold.estimators.imputer.tables import as_table, like_table
+from rankfold.estimators.imputer.ordered import chosen
+from rankfold.estimators.imputer.tables import as_table, like_table, row_index
 from rankfold.estimators.inputs import checked_rank, is_auto
 from rankfold.estimators.rank_errors import RankErrors
 from rankfold.fingerprint import fingerprint
@@ -38,6 +39,12 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ----------
     rank
         The length of z, below the number of columns; "auto" chooses it by entries held out.
+    order
+        Whether rows that are close to each other are alike, beyond what their other columns say: None, no;
+        "rows", in the order that they stand in, as if at equal distances; "index", by the index of a pandas
+        DataFrame, of times or numbers, in any order. Then the deviations of a column just before and after
+        a gap are carried into the gap, and fade with the distance: how fast, and how much of them, is chosen
+        for each column by entries held out, where the holes would be if they were in other rows.
     missing_values
         What stands for a hole.
     keep_empty_features
@@ -52,7 +59,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     warm_start
         Whether `fit` starts from the model that the last `fit` found, if there are as many columns.
     random_state
-        Of the entries held out to choose the rank.
+        Of the entries held out to choose the rank, and what `order` needs.
     verbose
         0: silent; 1: a live line, on a terminal; 2: a line per rank tried and per EM step.
 
@@ -64,6 +71,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         L, the columns' noise and the model's mean, all in units of `scale_`, from `mean_` on.
     rank_, rank_path_
         The rank; and the held-out error for every rank tried, or None.
+    smoothing_ : (times, strengths) or None
+        With an `order`, what deviations of each column fade by, in rows or in units of the index (seconds for
+        times), and which part of them is carried; an hour away, say, exp(−1 h / time) is left.
     n_iter_, converged_, stop_reason_, trace_
         EM steps taken, and how they went and ended; the trace's steps are what `tol` is compared with.
     data_fingerprint_
@@ -81,6 +91,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self,
         rank: int | Literal["auto"] = "auto",
         *,
+        order: Literal["rows", "index"] | None = None,
         missing_values: Any = np.nan,
         keep_empty_features: bool = False,
         add_indicator: bool = False,
@@ -91,6 +102,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         verbose: int = 0,
     ):
         self.rank = rank
+        self.order = order
         self.missing_values = missing_values
         self.keep_empty_features = keep_empty_features
         self.add_indicator = add_indicator
@@ -106,14 +118,17 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         numbers, known = self._validated(X, reset=True)
         if not known.any():
             raise ValueError("X has no known entry: there is nothing to learn from")
-        self.data_fingerprint_ = fingerprint(numbers, known)
+        index = row_index(X, self.order, len(numbers))
+        self.data_fingerprint_ = fingerprint(numbers, known, *([] if index is None else [index]))
         self.empty_features_ = ~known.any(axis=0)
         self.indicated_features_ = np.flatnonzero(~known.all(axis=0))
         self.mean_, self.scale_, Z = _standardised(numbers, known)
-        self.rank_ = self._rank(Z, known)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        self.rank_ = self._rank(Z, known, rng)
         start = self._start(Z.shape[1])
         model, trace, stop = fit(start, Z, known, self.rank_, self.max_iter, self.tol, self.verbose)
         self.offset_, self.factors_, self.noise_variance_ = model.mean, model.L, model.psi
+        self.smoothing_ = None if index is None else chosen(model, Z, known, index, rng)
         record_run(self, trace, stop)
         warn_unless_converged(trace, stop)
         return self
@@ -125,7 +140,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         model = FactorModel(self.offset_, self.factors_, self.noise_variance_)
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
             Z = np.where(known, (numbers - self.mean_) / self.scale_, 0.0).astype(np.float64)
-            expected = np.where(self.empty_features_, 0.0, self.mean_ + self.scale_ * model.filled(Z, known))
+            index = row_index(X, self.order, len(Z))
+            filled = self._filled(model, Z, known, index)
+            expected = np.where(self.empty_features_, 0.0, self.mean_ + self.scale_ * filled)
             full = np.where(known, numbers, expected.astype(numbers.dtype, copy=False))
         if not np.isfinite(full).all():
             at = int(np.argmin(np.isfinite(full).all(axis=0)))
@@ -141,6 +158,13 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             return np.asarray(kept)
         flags = [f"missingindicator_{name}" for name in names[self.indicated_features_]]
         return np.concatenate([kept, np.asarray(flags, dtype=object)])
+
+    def _filled(
+        self, model: FactorModel, Z: NDArray[np.float64], known: NDArray[np.bool_], index: Any
+    ) -> NDArray[np.float64]:
+        if index is None or self.smoothing_ is None:
+            return model.filled(Z, known)
+        return self.smoothing_.filled(model, Z, known, index)
 
     def _kept(self) -> NDArray[np.bool_]:
         return np.asarray(~self.empty_features_ | self.keep_empty_features)
@@ -169,13 +193,12 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             return FactorModel(self.offset_, self.factors_, self.noise_variance_)
         return FactorModel.start(columns)
 
-    def _rank(self, Z: NDArray[np.float64], known: NDArray[np.bool_]) -> int:
+    def _rank(self, Z: NDArray[np.float64], known: NDArray[np.bool_], rng: np.random.Generator) -> int:
         largest = max(1, min(Z.shape[0], Z.shape[1] - 1))
         self.rank_path_: RankErrors | None = None
         if not is_auto(self.rank):
             why = f"below the number of columns and no more than that of rows (X has the shape {Z.shape})"
             return checked_rank(self.rank, largest, why)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         self.rank_path_ = rank_errors(Z, known, largest, rng, self.verbose)
         return self.rank_path_.chosen
 

@@ -37,14 +37,40 @@ def like_table(
     library = _library(X)
     if library is None:
         return like_given(X, dense)
-    columns = {name: dense[:, k] for k, name in enumerate(names)}
-    for name in [name for name, keep in zip(X.columns, kept, strict=True) if keep]:
+    own = [name for name, keep in zip(X.columns, kept, strict=True) if keep]  # they need not be strings
+    columns = {name: dense[:, k] for k, name in enumerate([*own, *names[len(own) :]])}
+    for name in own:
         column = X[name]
         if library == "pandas":
             columns[name] = column if not column.isna().any() else columns[name].astype(_float_of(column))
         elif not (column.null_count() or (column.dtype.is_float() and column.is_nan().any())):
             columns[name] = column
     return type(X)(columns, index=X.index) if library == "pandas" else type(X)(columns)
+
+
+def row_index(X: Any, order: Any, rows: int) -> NDArray[np.float64] | None:
+    """Return where rows stand in their order: None without one, numbers, or seconds of times."""
+    if order is None:
+        return None
+    if order == "rows":
+        return np.arange(rows, dtype=np.float64)
+    if order != "index":
+        raise ValueError(f"order must be None, 'rows' or 'index', not {order!r}")
+    if _library(X) != "pandas":
+        raise TypeError(
+            f"order='index' needs a pandas DataFrame, which has an index, not a {type(X).__name__}: sort the "
+            "rows, and say order='rows'"
+        )
+    index = X.index.to_numpy()
+    if index.dtype.kind == "M":
+        if np.isnat(index).any():
+            raise ValueError("the index of X has a time that is NaT: drop those rows")
+        return np.asarray((index - index.min()) / np.timedelta64(1, "s"), dtype=np.float64)
+    if index.dtype.kind not in "iuf" or not np.isfinite(index).all():
+        raise ValueError(
+            f"order='index' takes times or finite numbers; the index of X holds {index.dtype}, {index[:1]}"
+        )
+    return np.asarray(index, dtype=np.float64)
 
 
 def _library(X: Any) -> str | None:
