@@ -34,6 +34,13 @@ def complete(
     ] = "square",
     bias: Annotated[bool, typer.Option("--bias/--no-bias", help="Offsets of rows and columns.")] = True,
     regularization: Annotated[str, typer.Option(help="A number >= 0, or auto.")] = "auto",
+    bayesian: Annotated[
+        bool | None,
+        typer.Option(
+            "--bayesian/--no-bayesian",
+            help="Finish the fit by variational Bayes; by default where regularization is auto.",
+        ),
+    ] = None,
     duplicates: Annotated[
         str, typer.Option(help="Pairs that come twice: keep (each is an observation) or error.")
     ] = "keep",
@@ -79,6 +86,7 @@ def complete(
         bias=bias,
         loss=loss,
         regularization=options.number_or_auto(regularization, float, "--regularization"),
+        bayesian="auto" if bayesian is None else bayesian,
         max_iter=max_iter,
         tol=options.number_or_auto(tol, float, "--tol"),
         random_state=seed,

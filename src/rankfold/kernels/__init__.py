@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         line_blocks,
         polynomial,
         pool,
+        posteriors,
         sorting,
         sweeps,
     )
@@ -41,6 +42,7 @@ __all__ = [
     "line_blocks",
     "polynomial",
     "pool",
+    "posteriors",
     "sorting",
     "sweeps",
 ]
