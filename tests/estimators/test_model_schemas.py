@@ -137,6 +137,43 @@ WRONG = [
 ]  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def sure(tmp_path_factory):
+    """The file of a model that knows how sure it is."""
+    folder = tmp_path_factory.mktemp("sure")
+    rf.save(example("MatrixCompletion", bayesian=True).fitted(), folder / "MatrixCompletion")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (fitted(with_first(np.nan), "posterior_", "fields", "rows"), "posterior_.rows must be finite"),
+        (fitted(lambda a: a[1:], "posterior_", "fields", "cols"), "posterior_.cols has a length"),
+        (fitted(lambda a: a[:, 1:], "posterior_", "fields", "cols"), "has a length"),
+        (lambda tree, arrays: tree["fitted"]["posterior_"]["fields"].update(noise=-1.0), "noise is -1.0"),
+        (lambda tree, arrays: tree["fitted"]["posterior_"]["fields"].update(sweeps=0.5), "sweeps is 0.5"),
+        (lambda tree, arrays: tree["fitted"]["posterior_"]["fields"].update(priors=None), "priors is None"),
+        (put("fitted", "posterior_", 5), "posterior_ is 5"),
+        (put("settings", "bayesian", 1.5), "bayesian is 1.5"),
+    ],
+)
+def test_a_posterior_that_does_not_fit_is_refused(sure, change, message):
+    with pytest.raises(rf.ModelFileError, match=message):
+        rf.load(rewritten(sure, "MatrixCompletion", change))
+
+
+def test_a_posterior_of_other_unknowns_is_refused(sure):
+    def change(tree, arrays):
+        fields = tree["fitted"]["posterior_"]["fields"]
+        for side in ("rows", "cols"):
+            name = fields[side]["array"]
+            arrays[name] = arrays[name][:, :5]
+
+    with pytest.raises(rf.ModelFileError, match="3 unknowns and triangles of 5 numbers"):
+        rf.load(rewritten(sure, "MatrixCompletion", change))
+
+
 @pytest.mark.parametrize(("name", "change", "message"), WRONG)
 def test_what_no_fit_could_have_found_is_refused(models, name, change, message):
     with pytest.raises(rf.ModelFileError, match=f"changed-{name}.*{message}"):

@@ -106,6 +106,13 @@ def test_without_held_out_entries_it_says_so():
     assert "no entries were held out" in render(report(errors={}, held_out=0, ranks=()))
 
 
+def test_what_intervals_promise_and_hold_is_said():
+    page = render(report(coverage=((0.5, 0.52), (0.9, 0.87), (0.95, 0.96))))
+    assert "Intervals that are to hold 90% of the entries hold 87% of these." in " ".join(parsed(page).text)
+    assert page.count("<svg") == render(report()).count("<svg") + 1
+    assert "Intervals that are to hold" not in render(report())
+
+
 def test_charts_are_valid_svg():
     page = render(report())
     drawn = re.findall(r"<svg.*?</svg>", page, re.S)

@@ -32,6 +32,13 @@ def complete(
     loss: options.Loss = "square",
     bias: Annotated[bool, typer.Option("--bias/--no-bias", help="Offsets of rows and columns.")] = True,
     regularization: Annotated[str, typer.Option(help="A number >= 0, or auto.")] = "auto",
+    bayesian: Annotated[
+        bool | None,
+        typer.Option(
+            "--bayesian/--no-bayesian",
+            help="Finish the fit by variational Bayes; by default where regularization is auto.",
+        ),
+    ] = None,
     duplicates: Annotated[
         str, typer.Option(help="Pairs that come twice: keep (each is an observation) or error.")
     ] = "keep",
@@ -77,6 +84,7 @@ def complete(
         bias=bias,
         loss=loss,
         regularization=options.number_or_auto(regularization, float, "--regularization"),
+        bayesian="auto" if bayesian is None else bayesian,
         max_iter=max_iter,
         tol=options.number_or_auto(tol, float, "--tol"),
         random_state=seed,

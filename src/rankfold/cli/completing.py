@@ -30,7 +30,8 @@ from rankfold.run.driver import Callback
 Floats = NDArray[np.float64]
 Entries = tuple[NDArray[np.integer], NDArray[np.integer], Floats]
 Files = dict[str, Path]
-SETTINGS = ("rank", "bias", "loss", "regularization", "max_iter", "tol")
+SETTINGS = ("rank", "bias", "loss", "regularization", "bayesian", "max_iter", "tol")
+PROMISED = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # parts of entries that intervals are to hold
 _NO_MODEL = (
     "interrupted before there was a model: it is kept from the last fit only, after rank and regularization "
     "are chosen, unless both are given (--rank N --regularization X)"
@@ -125,6 +126,7 @@ def report_of(data: Data, found: Fit, source: Source, command: str) -> Report:
         settings=_shown(model, source),
         command=visible(command, keep=""),
         ranks=() if path is None else tuple(zip(path.ranks, path.errors, strict=True)),
+        coverage=() if data.held_out is None or model.posterior_ is None else _coverage(model, data.held_out),
     )
 
 
@@ -155,7 +157,8 @@ def tell_json(found: Fit, report: Report, seconds: dict[str, float], files: File
         "shape": report.data.shape, "entries": report.data.entries, "held_out": report.held_out,
         "rank": model.rank_, "regularization": model.regularization_, "iterations": last.iteration,
         "converged": model.converged_, "stop_reason": model.stop_reason_, "cost": last.value,
-        "errors": report.errors, "duplicates": found.repeated, "seconds": seconds, "files": files,
+        "errors": report.errors, "coverage": report.coverage, "duplicates": found.repeated,
+        "seconds": seconds, "files": files,
     })  # fmt: skip
 
 
@@ -166,6 +169,9 @@ def tell(found: Fit, report: Report, seconds: dict[str, float], files: Files) ->
         f"{report.data.entries:,} entries of a {d1:,} × {d2:,} matrix, completed at rank {report.rank} in "
         f"{seconds['fit']:.1f} s ({report.trace[-1].iteration} iterations; {found.model.stop_reason_})."
     )
+    if report.coverage:
+        held = dict(report.coverage)[0.9]
+        say(f"Intervals for 90% of the entries hold {held:.1%} of those held out.")
     if report.errors:
         rows = [(name, f"{error:.4g}") for name, error in report.errors.items()]
         print_table((f"{report.held_out:,} held-out entries predicted by", "error (RMSE)"), rows)
@@ -209,6 +215,15 @@ def _errors(model: Any, train: Triples, held_out: Entries, mean: float) -> dict[
         f"rankfold, rank {model.rank_}": model.predict_at(rows, cols),
     }
     return {name: float(np.sqrt(np.mean((guess - values) ** 2))) for name, guess in guesses.items()}
+
+
+def _coverage(model: Any, held_out: Entries) -> tuple[tuple[float, float], ...]:
+    """Return which part of the held-out entries lies in intervals that promise a part of them."""
+    rows, cols, values = held_out
+    off = (values - model.predict_at(rows, cols)) / model.std_at(rows, cols)
+    ends = [model.posterior_.ends(part) for part in PROMISED]
+    inside = [float(np.mean((low <= off) & (off <= high))) for low, high in ends]
+    return tuple(zip(PROMISED, inside, strict=True))
 
 
 def _aligned(held_out: Triples, train: Triples, file: str) -> Entries:

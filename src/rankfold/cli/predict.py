@@ -43,6 +43,9 @@ def predict(
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse rows and columns that the model does not know.")
     ] = False,
+    std: Annotated[
+        bool, typer.Option("--std", help="Also the standard deviation of an entry about its prediction.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Write a JSON object per line.")] = False,
     escape_formulas: EscapeFormulas = False,
 ) -> None:
@@ -68,10 +71,10 @@ def predict(
     check_writable(output)
     fitted = rf.load(model)
     if isinstance(fitted, rf.ReducedRankRegression):
-        if strict or header is not None or (row, col) != ("0", "1"):
+        if strict or std or header is not None or (row, col) != ("0", "1"):
             raise ValueError(
-                f"{model} predicts rows of a table: --strict, --row, --col, --header and --no-header are for "
-                "models of pairs"
+                f"{model} predicts rows of a table: --strict, --std, --row, --col, --header and --no-header "
+                "are for models of pairs"
             )
         rows = predicted_rows(fitted, pairs, delimiter, missing).to_batches()
         write_batches(output, iter(rows), json, escape_formulas)
@@ -81,11 +84,15 @@ def predict(
     columns = column_of(row), column_of(col)
     guessed = header is None and all(isinstance(column, int) for column in columns)
     known = of_pairs(fitted, model)
+    if std and getattr(known, "posterior_", None) is None:
+        raise ValueError(
+            f"{model} does not know how sure it is: --std is for models of `rankfold complete` with the "
+            "square loss, and --regularization auto or --bayesian"
+        )
     rows, cols = map(LabelIndex, known.shape_, (known.row_labels_, known.col_labels_), ("row", "column"))
     with closing(read_pairs(pairs, rows, cols, columns, delimiter=delimiter, header=header)) as batches:
-        write_batches(
-            output, predicted(known, watched(batches, (rows, cols), strict, guessed)), json, escape_formulas
-        )
+        known_pairs = watched(batches, (rows, cols), strict, guessed)
+        write_batches(output, predicted(known, known_pairs, std), json, escape_formulas)
 
 
 def recommend(

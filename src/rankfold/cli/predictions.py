@@ -55,10 +55,11 @@ def _refuse_outside(batch: PairBatch, sides: tuple[LabelIndex, LabelIndex]) -> N
             )
 
 
-def predicted(model: Any, batches: Iterator[PairBatch]) -> Iterator[Any]:
-    """Yield pairs, each with what a completed matrix holds there."""
+def predicted(model: Any, batches: Iterator[PairBatch], std: bool = False) -> Iterator[Any]:
+    """Yield pairs, each with what a completed matrix holds there, and how far off that may be."""
     for batch in batches:
-        values = pa.array(model.predict_at(batch.rows, batch.cols))
-        yield pa.record_batch(
-            [batch.row_labels, batch.col_labels, values], names=["row", "column", "prediction"]
-        )
+        columns = {"row": batch.row_labels, "column": batch.col_labels}
+        columns["prediction"] = pa.array(model.predict_at(batch.rows, batch.cols))
+        if std:
+            columns["std"] = pa.array(model.std_at(batch.rows, batch.cols))
+        yield pa.record_batch(columns)

@@ -21,6 +21,9 @@ from rankfold.costs.losses import Loss
 from rankfold.costs.offsets import Offsets
 from rankfold.estimators.categories.categorical_completion import CategoricalCompletion
 from rankfold.estimators.clicks.implicit_feedback import ImplicitFeedback
+from rankfold.estimators.completion.bayes.beliefs import Prior
+from rankfold.estimators.completion.bayes.calibration import Calibration
+from rankfold.estimators.completion.bayes.posterior import Posterior
 from rankfold.estimators.completion.joint import Shrinkage
 from rankfold.estimators.completion.matrix_completion import MatrixCompletion
 from rankfold.estimators.completion.pattern import Pattern
@@ -62,6 +65,9 @@ _RECORDS = {
     for cls in (
         Offsets,
         Pattern,
+        Posterior,
+        Prior,
+        Calibration,
         Shrinkage,
         Smoothing,
         RankPath,
@@ -153,6 +159,8 @@ def _bring_up_to_date(model: Any) -> None:
             model.counts_ = model.observed_.counts, cols
         if not hasattr(model, "shrinkage_"):
             model.shrinkage_ = Shrinkage(2.0, 2.0) if model.bias else None  # what it was then, for all
+        if not hasattr(model, "posterior_"):
+            model.posterior_ = None
     if isinstance(model, LowRankImputer) and hasattr(model, "mean_") and not hasattr(model, "smoothing_"):
         model.smoothing_ = None
 

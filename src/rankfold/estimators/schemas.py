@@ -17,6 +17,9 @@ from scipy import sparse
 from rankfold import solvers
 from rankfold.costs.losses import Loss
 from rankfold.costs.offsets import Offsets
+from rankfold.estimators.completion.bayes.beliefs import Prior
+from rankfold.estimators.completion.bayes.calibration import Calibration
+from rankfold.estimators.completion.bayes.posterior import Posterior
 from rankfold.estimators.completion.joint import Shrinkage
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.regularization_path import RegularizationPath
@@ -59,11 +62,8 @@ SOLVERS = (
 )
 # Beside what `fit` finds: what the names of columns were, and what `set_output` asked for.
 OPTIONAL = ("feature_names_in_", "_sklearn_output_config")
-LATER = (
-    "counts_",
-    "shrinkage_",
-    "smoothing_",
-)  # which models of this format had not at first: `model_files` fills them in
+# Which models of this format had not at first: `model_files` fills them in.
+LATER = ("counts_", "shrinkage_", "smoothing_", "posterior_")
 
 
 def _solver(value: Any, where: str, sizes: Sizes) -> None:
@@ -116,6 +116,7 @@ SETTINGS: dict[str, Rule] = {
     "loss": either(TEXT, record(Loss, parameter=REAL)),
     "geometry": either(TEXT, _geometry),
     "solver": either(TEXT, _solver),
+    "bayesian": either(TEXT, FLAG),
     "tol": either(TEXT, REAL),
     "max_iter": WHOLE,
     "dtype": either(TEXT, kind("a type of floats", np.dtype, type)),
@@ -197,12 +198,30 @@ _LABELLED: dict[str, Rule] = _RUN | {
     "regularization_": WEIGHT,
     "regularization_path_": optional(_REGULARIZATIONS),
 }
+_PRIOR = record(
+    Prior, mean=reals("unknowns"), slope=reals("unknowns"), covariance=reals("unknowns", "unknowns")
+)
+_POSTERIOR = record(
+    Posterior, rows=reals("rows", "triangle"), cols=reals("columns", "triangle"), priors=each(_PRIOR, _PRIOR),
+    noise=number(0), sweeps=number(0, whole=True),
+    calibration=optional(record(Calibration, scale=number(0), scores=reals("scores"))),
+)  # fmt: skip
+
+
+def _posterior(value: Any, where: str, sizes: Sizes) -> None:
+    """A posterior of factors of the rank and, or not, of offsets."""
+    _POSTERIOR(value, where, sizes)
+    d = sizes["unknowns"]
+    if d - sizes["rank"] not in (0, 1) or sizes["triangle"] != d * (d + 1) // 2:
+        raise ValueError(f"{where} has {d} unknowns and triangles of {sizes['triangle']} numbers")
+
 
 FITTED: dict[str, dict[str, Rule]] = {
     "MatrixCompletion": _LABELLED | {
         "biases_": record(Offsets, mean=REAL, rows=reals("rows"), cols=reals("columns")),
         "shrinkage_": optional(record(Shrinkage, rows=WEIGHT, cols=WEIGHT)),
         "rank_path_": optional(_RANK_PATH),
+        "posterior_": optional(_posterior),
     },
     "ImplicitFeedback": _LABELLED | {"rank_path_": optional(_RANK_ERRORS)},
     "LowRankImputer": _RUN | {

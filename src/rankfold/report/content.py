@@ -78,6 +78,9 @@ class Report:
         What to type to get the same report.
     ranks
         (rank, held-out loss) of every rank tried, where the rank was chosen.
+    coverage
+        (promised, found): which part of the held-out entries intervals are to hold, and do hold; empty if
+        none were held out, or the model does not know how sure it is.
     """
 
     data: DataSummary
@@ -91,6 +94,7 @@ class Report:
     settings: dict[str, str]
     command: str
     ranks: tuple[tuple[int, float], ...] = field(default=())
+    coverage: tuple[tuple[float, float], ...] = field(default=())
 
 
 def singular_values(L: Floats, R: Floats) -> Floats:

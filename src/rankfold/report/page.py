@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
 
@@ -80,7 +80,22 @@ def _quality(report: Report) -> str:
         path = charts.line(ranks, errors, "rank", "error", mark=ranks.index(report.rank))
         caption = f"Mean loss of entries held out to choose the rank; {report.rank} was chosen"
         drawn.append(_figure(path, caption))
+    if report.coverage:
+        words += f"<p>{_calibration(report.coverage)}</p>"
+        promised, found = zip(*report.coverage, strict=True)
+        chart = charts.line(promised, found, "promised", "held", mark=_nearest(promised, 0.9))
+        drawn.append(_figure(chart, "Part of the held-out entries in intervals, by the part they promise"))
     return _section("How good is it?", words + _grid(*drawn))
+
+
+def _calibration(coverage: tuple[tuple[float, float], ...]) -> str:
+    """Say whether intervals hold what they promise."""
+    promised, found = coverage[_nearest([part for part, _ in coverage], 0.9)]
+    return f"Intervals that are to hold {percent(promised)} of the entries hold {percent(found)} of these."
+
+
+def _nearest(numbers: Sequence[float], wanted: float) -> int:
+    return min(range(len(numbers)), key=lambda k: abs(numbers[k] - wanted))
 
 
 def _data(data: DataSummary) -> str:

@@ -12,7 +12,7 @@ from rankfold.costs.offsets import Offsets
 from rankfold.estimators.completion.joint import Joint, Shrinkage
 from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.regularization_path import RegularizationPath
-from rankfold.estimators.completion.trials import INITIAL, RATIOS, Trial, Trials, minimised
+from rankfold.estimators.completion.trials import INITIAL, RATIOS, Fold, Trial, Trials, minimised
 from rankfold.run.display import Tell, progress
 from rankfold.selection.rank import RankPath
 
@@ -29,7 +29,8 @@ class Choice(NamedTuple):
     """What was chosen, the paths it was chosen from, and the point found with it on a part of the data.
 
     One factor of the point is that of all rows, or of all columns; the other one may be that of a sample.
-    Without a point (or one without factors), W = 0 was best, or there was nothing to choose.
+    Without a point (or one without factors), W = 0 was best, or there was nothing to choose. `folds` are the
+    parts of the data that were fitted, with what was chosen, and the point found for each.
     """
 
     rank: int
@@ -39,6 +40,7 @@ class Choice(NamedTuple):
     path: RegularizationPath | None = None
     rank_path: RankPath | None = None
     interrupted: bool = False
+    folds: tuple[tuple[Fold, FactorPair], ...] = ()
 
 
 def choose(
@@ -63,6 +65,7 @@ class _Chooser:
     def __init__(self, completion: Completion, bias: bool, given: float | None, seed: int):
         self.completion, self.bias, self.given, self.seed = completion, bias, given, seed
         self.judged: dict[int, list[Trial]] = {}
+        self.folds: list[Fold] = []
 
     def default(self, rank: int | None) -> Choice:
         """Choose for data of which none can be spared."""
@@ -77,6 +80,7 @@ class _Chooser:
         interrupted = False
         try:
             trials = Trials(self.completion, self.bias, self.seed)
+            self.folds = trials.folds
             zero = trials.offsets_alone()
             largest, start = trials.started(zero, rank)
             tried = [zero._replace(weight=largest)]
@@ -96,6 +100,7 @@ class _Chooser:
         with progress(verbose, "choosing the rank") as tell:
             try:
                 trials = Trials(self.completion, self.bias, self.seed)
+                self.folds = trials.folds
                 zero = trials.offsets_alone()
                 self._judge(usual, trials, zero, None, tell)
                 lower = self._lower(usual, trials, zero, tell)
@@ -168,7 +173,11 @@ class _Chooser:
             path = RegularizationPath(tuple(weights), tuple(weights.values()), best.weight)
         weight = best.weight if self.given is None else self.given
         shrinkage = _mean(best.shrinkages)
-        return Choice(rank, weight, shrinkage, best.points[0], path, None, interrupted)
+        folds = tuple(
+            (fold._replace(joint=fold.joint.at(weight, own)), point)
+            for fold, own, point in zip(self.folds, best.shrinkages, best.points, strict=True)
+        )
+        return Choice(rank, weight, shrinkage, best.points[0], path, None, interrupted, folds)
 
 
 def fit_offsets(completion: Completion, seed: int = 0) -> Offsets:

@@ -13,6 +13,7 @@ from rankfold.costs.offsets import Offsets
 from rankfold.data.numbering import Positions
 from rankfold.data.triples import Triples
 from rankfold.estimators.completion.axes import Axis
+from rankfold.estimators.completion.bayes.uncertainty import Uncertainty
 from rankfold.estimators.completion.entries import (
     check_labelled,
     completion_of,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 18  # predictions made at a time
 
 
-class CompletedMatrix(Recommender):
+class CompletedMatrix(Recommender, Uncertainty):
     """What `MatrixCompletion` does once fitted: mean + b_i + c_j + L_i·R_j, by position or by label."""
 
     bias: bool
@@ -45,8 +46,11 @@ class CompletedMatrix(Recommender):
     regularization_: float
     shrinkage_: Shrinkage | None
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the values predicted at pairs, given as for `fit`; of Triples, the values are ignored.
+
+        With `return_std`, a pair (values, deviations): the standard deviation of an entry about its
+        prediction, noise included, which the Bayesian finish knows; `predict_interval` gives intervals.
 
         A row that the model has never seen has no offset and no factor of its own: the prediction is the
         mean plus the column's offset; likewise for a column; for a pair of which neither is known, the mean.
@@ -54,7 +58,9 @@ class CompletedMatrix(Recommender):
         Of a model of positions, a position outside the matrix is an error, and a row without entries is
         predicted like one never seen. Given a torch tensor, returns one.
         """
-        return like_given(X, self.predict_at(*self._find(X)))
+        rows, cols = self._find(X)
+        values = like_given(X, self.predict_at(rows, cols))
+        return (values, like_given(X, self.std_at(rows, cols))) if return_std else values
 
     def predict_at(self, rows: NDArray[np.integer], cols: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return the values predicted at positions, counted from 0; -1 is a row or column never seen."""
@@ -97,8 +103,7 @@ class CompletedMatrix(Recommender):
         for axis in Axis:
             touched, numbers = np.unique(axis.of(places), return_inverse=True)
             whole = self._lines(axis)
-            before = Lines(whole.offsets[touched], whole.factors[touched])
-            earlier = Earlier(before, self.observed_.lines(axis, touched, self.shape_[1]))
+            earlier = Earlier(whole.some(touched), self.observed_.lines(axis, touched, self.shape_[1]))
             lines = self._solved(axis, numbers, axis.other.of(places), values, sample_weight, earlier)
             self._replace(axis, self._index(axis).labels, whole.replaced(touched, lines))
         self.observed_ = self.observed_.extended(*places, self.shape_[0])
@@ -143,14 +148,21 @@ class CompletedMatrix(Recommender):
         """Return lines of an axis fitted to entries, at places of the other axis, which stays as it is."""
         data = Triples(numbers, places, values, (int(numbers.max()) + 1, axis.other.of(self.shape_)))
         cost = completion_of(data, sample_weight, self.loss, np.float64)
-        offsets, factors = self._lines(axis.other)
-        other = Lines(self.biases_.mean + offsets, factors)
+        others = self._lines(axis.other)
+        if self.posterior_ is not None and self.posterior_.sweeps:
+            return self.posterior_.solved(axis, cost, self.biases_.mean, others, earlier)
+        other = Lines(self.biases_.mean + others.offsets, others.factors)
         shrinkage = None if self.shrinkage_ is None else axis.of(self.shrinkage_)
-        return solve(cost, other, self.regularization_, shrinkage, earlier)
+        found = solve(cost, other, self.regularization_, shrinkage, earlier)
+        if self.posterior_ is None:
+            return found
+        sure = self.posterior_.solved(axis, cost, self.biases_.mean, others, earlier)
+        return found._replace(covariances=sure.covariances)
 
     def _lines(self, axis: Axis) -> Lines:
         """All rows, or all columns."""
-        return Lines(axis.of((self.biases_.rows, self.biases_.cols)), axis.of(self.factors_))
+        sure = None if self.posterior_ is None else axis.of(self.posterior_.covariances)
+        return Lines(axis.of((self.biases_.rows, self.biases_.cols)), axis.of(self.factors_), sure)
 
     def _replace(self, axis: Axis, labels: NDArray[Any] | None, lines: Lines) -> None:
         """Take others for the rows, or for the columns."""
@@ -159,5 +171,9 @@ class CompletedMatrix(Recommender):
         self.factors_ = axis.pair(factors, other.factors)
         self.biases_ = Offsets(self.biases_.mean, *axis.pair(lines.offsets, other.offsets))
         self.shape_ = len(self.factors_[0]), len(self.factors_[1])
+        if self.posterior_ is not None and lines.covariances is not None:
+            sure = lines.covariances.astype(factors.dtype, copy=False)
+            rows, cols = axis.pair(sure, axis.other.of(self.posterior_.covariances))
+            self.posterior_ = self.posterior_._replace(rows=rows, cols=cols)
         others = axis.other.of((self.row_labels_, self.col_labels_))
         self.row_labels_, self.col_labels_ = axis.pair(labels, others)

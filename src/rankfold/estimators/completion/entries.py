@@ -123,15 +123,16 @@ def refuse_without_room(shape: tuple[int, int], rank: Any, dtype: DTypeLike) -> 
     """
     rank = min(int(rank), *shape) if isinstance(rank, Integral) else 1
     needed = (shape[0] + shape[1]) * (3 * rank * np.dtype(dtype).itemsize + 16)  # 16: an offset, a place
-    if needed > _machine_memory():
+    if needed > machine_memory():
         raise ValueError(
             f"a matrix of {shape[0]:,} × {shape[1]:,} at rank {rank} takes at least {needed / 1e9:,.0f} GB, "
-            f"and this machine has {_machine_memory() / 1e9:,.0f} GB: give a smaller shape, or "
+            f"and this machine has {machine_memory() / 1e9:,.0f} GB: give a smaller shape, or "
             "labels, of which only those with entries take memory"
         )
 
 
-def _machine_memory() -> float:
+def machine_memory() -> float:
+    """Return the bytes of memory that the machine has, infinity if it does not tell."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, OSError, ValueError):  # not every system tells

@@ -20,21 +20,40 @@ Floats = NDArray[Any]
 
 
 class Lines(NamedTuple):
-    """Some rows of a model, or some of its columns: an offset and a factor for each."""
+    """Some rows of a model, or some of its columns: an offset and a factor for each.
+
+    And the covariance of both, if the model knows how sure it is (`bayes.posterior`).
+    """
 
     offsets: Floats
     factors: Floats
+    covariances: Floats | None = None
 
     def extended(self, size: int) -> Lines:
         """Return `size` lines, of which the new ones are all zero."""
         more = size - len(self.offsets)
-        return Lines(np.append(self.offsets, np.zeros(more)), np.pad(self.factors, ((0, more), (0, 0))))
+        return Lines(*(_padded(part, more) for part in self))
+
+    def some(self, numbers: NDArray[Any]) -> Lines:
+        """Return the lines of some numbers."""
+        sure = None if self.covariances is None else self.covariances[numbers]
+        return Lines(self.offsets[numbers], self.factors[numbers], sure)
 
     def replaced(self, numbers: NDArray[Any], lines: Lines) -> Lines:
         """Return the lines with others in the place of those of some numbers."""
-        offsets, factors = self.offsets.copy(), self.factors.copy()
-        offsets[numbers], factors[numbers] = lines
-        return Lines(offsets, factors)
+        return Lines(*(_replaced(part, numbers, new) for part, new in zip(self, lines, strict=True)))
+
+
+def _padded(part: Floats | None, more: int) -> Any:
+    return None if part is None else np.pad(part, [(0, more), (0, 0)][: part.ndim])
+
+
+def _replaced(part: Floats | None, numbers: NDArray[Any], new: Floats | None) -> Any:
+    if part is None:
+        return None
+    part = part.copy()
+    part[numbers] = new
+    return part
 
 
 class Earlier(NamedTuple):
@@ -74,7 +93,7 @@ def solve(
 
 def _remembered(earlier: Earlier, B: Floats, ridges: Floats) -> tuple[Floats, Floats]:
     """What the earlier entries ask of the lines: the Q and q of their normal equations."""
-    (offsets, factors), (indptr, indices) = earlier.lines, earlier.entries
+    (offsets, factors, _), (indptr, indices) = earlier.lines, earlier.entries
     x = np.column_stack([factors, offsets])[:, : B.shape[1]]
     bounds = np.array([0, len(x)], dtype=np.uint64)
     side = SortedEntries(indptr.view(np.uint64), indices, np.ones((indices.size, 1)), bounds, len(B))

@@ -16,6 +16,8 @@ from sklearn.utils.validation import validate_data
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
 from rankfold.data.triples import Triples
+from rankfold.estimators.completion.bayes.finishing import decided, finished, kept, wanted
+from rankfold.estimators.completion.bayes.judging import Verdict
 from rankfold.estimators.completion.choosing import Choice, choose
 from rankfold.estimators.completion.completed import CompletedMatrix
 from rankfold.estimators.completion.entries import (
@@ -73,6 +75,12 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         "auto", another solver's name, or a solver. With both this and `geometry` "auto", rows and columns are
         solved for in turn, accelerated by conjugate gradients, which finds the minimum also where W has a
         lower rank than `rank`; plain matrix completion is minimised on a geometry.
+    bayesian
+        Whether the fit is finished by variational Bayes (square loss only): rows and columns are Gaussians,
+        drawn from priors that depend on how many entries they have; priors and noise are estimated. "auto":
+        where λ is chosen, for as many sweeps as entries held out are predicted best with, none if the fit
+        alone is best, and, with rank "auto", at twice the rank if that is better. True: one sweep at least;
+        False: none, and nothing is known of how sure a prediction is.
     tol
         The fit has converged when over three iterations (25 without regularisation) the cost fell by at most
         this part of itself. "auto" is 1e-6, and 1e-4 for a λ > 0 that was chosen: by fits as loose as that.
@@ -114,6 +122,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         Held-out errors by rank, where the rank was chosen.
     regularization_path_ : RegularizationPath or None
         Held-out errors by λ, where λ was chosen.
+    posterior_ : Posterior or None
+        Covariances of rows and columns, their priors and the noise, if the model knows how sure it is.
     observed_ : (indptr, indices)
         The positions that the model was fitted to: row i has columns indices[indptr[i]:indptr[i + 1]].
     data_fingerprint_ : str
@@ -145,6 +155,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         loss: str | Loss = "square",
         geometry: str | Geometries = "auto",
         solver: str | Method[Any] = "auto",
+        bayesian: bool | Literal["auto"] = "auto",
         tol: float | Literal["auto"] = "auto",
         max_iter: int = 500,
         dtype: DTypeLike = "float64",
@@ -159,6 +170,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         self.loss = loss
         self.geometry = geometry
         self.solver = solver
+        self.bayesian = bayesian
         self.tol = tol
         self.max_iter = max_iter
         self.dtype = dtype
@@ -224,7 +236,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     def _fit(self, data: Triples, sample_weight: Any, last: FactorPair | None, **run: Any) -> None:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         cost = self._cost(data, sample_weight)
-        choice = self._choose(cost, last, seed)
+        choice, verdict = self._decide(cost, self._choose(cost, last, seed), seed)
         self.rank_, self.regularization_, self.shrinkage_ = choice.rank, choice.weight, choice.shrinkage
         self.regularization_path_, self.rank_path_ = choice.path, choice.rank_path
         joint = Joint.of(cost, choice.weight, choice.shrinkage)
@@ -234,6 +246,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
             warnings.warn(message, UserWarning, stacklevel=4)
         run |= {"max_iterations": self.max_iter, "verbose": self.verbose}
         fitted = self._fitted(joint, choice, seed, run)
+        fitted, self.posterior_ = finished(joint, fitted, wanted(self, cost), verdict)
         self.factors_, self.biases_ = fitted.factors, fitted.offsets
         record_run(self, fitted.trace, fitted.stop)
 
@@ -264,6 +277,14 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         if rank is not None and weight is not None and not self.bias:
             return Choice(rank, weight, None)
         return choose(sample_lines(cost, MAX_ENTRIES, seed), self.bias, rank, weight, seed, self.verbose)
+
+    def _decide(self, cost: Completion, choice: Choice, seed: int) -> tuple[Choice, Verdict | None]:
+        """Let entries held out decide how to finish; without any, as after the last fit."""
+        if not wanted(self, cost):
+            return choice, None
+        if not choice.folds:
+            return choice, kept(self, warm=choice.point is not None)
+        return decided(choice, int(not is_auto(self.bayesian)), is_auto(self.rank), self.verbose, seed)
 
     def _checked_rank(self, shape: tuple[int, int]) -> int:
         """No W has a higher rank than its lesser side: more than that is taken to mean that."""

@@ -1,0 +1,1 @@
+"""How sure a prediction is: Gaussian posteriors of rows and columns, started from a fit."""

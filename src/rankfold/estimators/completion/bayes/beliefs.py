@@ -1,0 +1,121 @@
+"""What is believed of rows and columns: a Gaussian for each, and one more that they are all drawn from.
+
+The unknowns of a row are x = [u, b], those of a column z = [v, c]: a factor and an offset, which is left out
+of models without offsets. Lower triangles of symmetric matrices are held row by row.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[Any]
+# A prior is no narrower in any direction than this part of the variances of its unknowns: what has vanished
+# may come back, slowly, and a precision is finite; that of an unknown without variance too.
+_NARROWEST, _NOTHING = 1e-8, 1e-100
+
+
+class Beliefs(NamedTuple):
+    """Means, (n, d), and lower triangles of covariances, (n, d(d + 1)/2), of the lines of a side."""
+
+    means: Floats
+    covariances: Floats
+
+
+class Prior(NamedTuple):
+    """Before its entries are seen, a line with n of them is N(mean + slope · log(1 + n), covariance).
+
+    How many entries a line has says something of them: films that many have seen are liked more.
+    """
+
+    mean: Floats
+    slope: Floats
+    covariance: Floats
+
+    def means(self, logs: Floats) -> Floats:
+        """Return the mean of each line, given the logarithms."""
+        return np.asarray(self.mean + logs[:, None] * self.slope)
+
+    @property
+    def precision(self) -> Floats:
+        """Inverse of the covariance."""
+        units = np.sqrt(np.maximum(np.diag(self.covariance), _NOTHING))
+        variances, turn = np.linalg.eigh(self.covariance / np.outer(units, units))
+        inverse = (turn / np.maximum(variances, _NARROWEST)) @ turn.T
+        return np.asarray(inverse / np.outer(units, units))
+
+    def moved(self, by: Floats) -> Prior:
+        """Return the prior of A (x − mean), A the matrix `by`."""
+        return Prior(np.zeros_like(self.mean), by @ self.slope, by @ self.covariance @ by.T)
+
+
+def most_likely(beliefs: Beliefs, logs: Floats, bias: bool, least: float) -> Prior:
+    """Return the prior that makes the beliefs most likely; variances of 0 become `least`.
+
+    Without offsets lines are drawn around 0: there is no constant that a mean could stand for.
+    """
+    means = beliefs.means.astype(np.float64)
+    d = means.shape[1]
+    line = np.zeros((2, d))
+    if bias:
+        line = np.linalg.lstsq(np.column_stack([np.ones(len(means)), logs]), means, rcond=None)[0]
+    off = means - line[0] - logs[:, None] * line[1]
+    covariance = off.T @ off / len(means) + square(beliefs.covariances.mean(axis=0, dtype=np.float64), d)
+    variances = np.diag(covariance)
+    covariance += np.diag(np.where(variances > 0, _NARROWEST * variances, least))
+    return Prior(line[0], line[1], covariance)
+
+
+def square(triangles: Floats, d: int) -> Floats:
+    """Return symmetric matrices from their lower triangles, of one or of many."""
+    i, j = np.tril_indices(d)
+    whole = np.empty((*triangles.shape[:-1], d, d), triangles.dtype)
+    whole[..., i, j] = whole[..., j, i] = triangles
+    return whole
+
+
+def triangle(matrices: Floats) -> Floats:
+    """Return the lower triangles of symmetric matrices."""
+    i, j = np.tril_indices(matrices.shape[-1])
+    return np.ascontiguousarray(matrices[..., i, j])
+
+
+def moments(beliefs: Beliefs, bias: bool) -> tuple[Floats, Floats]:
+    """Return M and F of `kernels.posteriors`: what lines of the other side ask of these.
+
+    What multiplies their unknowns is f = [v, 1], and o = c stands alone; without offsets f = z and o = 0.
+    """
+    means, covariances = beliefs
+    n, d = means.shape
+    i, j = np.tril_indices(d)
+    if not bias:
+        nothing = np.zeros((n, 1), means.dtype)
+        M = np.hstack([means[:, i] * means[:, j] + covariances, np.zeros((n, d + 1), means.dtype)])
+        return M, np.hstack([means, nothing])
+    o, f = means[:, -1:], means.copy()
+    f[:, -1] = 1.0
+    with_o = covariances[:, i == d - 1]  # the last line of each triangle: of o with v, and with itself
+    products = o * f
+    products[:, :-1] += with_o[:, :-1]
+    M = np.hstack(
+        [f[:, i] * f[:, j] + np.where(i == d - 1, 0, covariances), products, o * o + with_o[:, -1:]]
+    )
+    return M, np.hstack([f, o])
+
+
+def variances(rows: Beliefs, cols: Beliefs, bias: bool) -> Floats:
+    """Return the variance of b + c + u·v for row p and column p of two sides of one length."""
+    d = rows.means.shape[1]
+    i, j = np.tril_indices(d)
+    twice = np.where(i == j, 1.0, 2.0)
+    total = np.zeros(len(rows.means))
+    for own, other in ((rows, cols), (cols, rows)):
+        f = other.means.astype(np.float64)
+        if bias:
+            f[:, -1] = 1.0
+        total += np.einsum("pt,pt,pt,t->p", own.covariances, f[:, i], f[:, j], twice)
+    both = twice * (i < d - 1) if bias else twice
+    total += np.einsum("pt,pt,t->p", rows.covariances, cols.covariances, both)
+    return np.maximum(total, 0.0)

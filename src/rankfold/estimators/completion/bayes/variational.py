@@ -1,0 +1,193 @@
+"""Variational Bayes for a matrix of low rank with offsets: alternating least squares with covariances.
+
+The entries are y_ij = μ + b_i + c_j + u_i·v_j + noise of variance σ²/w_ij. The posterior is taken to be a
+Gaussian for each row, [u_i, b_i], times one for each column, [v_j, c_j], with full covariances. A sweep finds
+the best Gaussians of the rows given those of the columns, then those of the columns given these; before each,
+the prior that makes the side's lines most likely; and at last the noise. Each raises the evidence bound
+
+    E log p(y | x, z) − Σ KL(q(x_i) ‖ prior) − Σ KL(q(z_j) ‖ prior).
+
+A weight is the same as so many repetitions of an entry. The bound rises for long after predictions are best:
+the posterior, which is too sure since rows and columns do not know of each other, drops weak directions. When
+to stop is for entries held out to say (`judging`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold import kernels
+from rankfold.entries.observed import Observed
+from rankfold.entries.sorted_entries import SortedEntries
+from rankfold.estimators.completion.bayes.beliefs import Beliefs, Prior, moments, most_likely, square
+from rankfold.estimators.completion.lines import FactorPair
+from rankfold.estimators.completion.offsets import side_counts
+
+Floats = NDArray[Any]
+BLOCK = 1 << 18  # entries looked at a time
+
+
+class State(NamedTuple):
+    """Beliefs of rows and columns, their priors, the noise σ², and what the bound is made of.
+
+    `error` is Σ w E[(y − p)²], `logs` the sums of the logarithms of the covariances' determinants.
+    """
+
+    sides: tuple[Beliefs, Beliefs]
+    priors: tuple[Prior, Prior]
+    noise: float
+    error: float
+    logs: tuple[float, float]
+
+    @property
+    def swept(self) -> bool:
+        """Whether there are covariances, which a sweep brings."""
+        return bool(self.sides[0].covariances.any())
+
+    @property
+    def finite(self) -> bool:
+        """Whether all of it is."""
+        arrays = (array for side in self.sides for array in side)
+        return bool(np.isfinite(self.error) and all(np.isfinite(array).all() for array in arrays))
+
+
+@dataclass(frozen=True, eq=False)
+class Variational:
+    """The model of some entries.
+
+    `centre` is what is taken off all values, which changes nothing but rounding; `floor` the least variance
+    of the noise, without which exact data would let it fall to 0.
+    """
+
+    observed: Observed
+    bias: bool
+    centre: float
+    weight: float
+    floor: float
+    logs: tuple[Floats, Floats]
+
+    @classmethod
+    def of(cls, observed: Observed, bias: bool) -> Self:
+        """Look at the entries."""
+        centre, scale, weight = _spread(observed.by_row.data, bias)
+        logs = (np.log1p(side_counts(observed.by_row)), np.log1p(side_counts(observed.by_column)))
+        # The expected squares of residuals are differences of sums of squares, exact to the rounding of
+        # these; 2/3 of the digits lies safely above that, and 10⁻⁵ of the data's deviation is no noise.
+        floor = float(np.finfo(observed.dtype).eps) ** (2 / 3) * scale
+        return cls(observed, bias, centre, weight, floor, logs)
+
+    def start(self, point: FactorPair) -> State:
+        """Begin at a point of `Joint`: G = [L, μ + b] and H = [R, c], or L and R without offsets."""
+        G, H = (np.array(X, dtype=self.observed.dtype) for X in point)
+        if self.bias:
+            G[:, -1] -= self.centre
+        d = G.shape[1]
+        sides = tuple(Beliefs(X, np.zeros((len(X), d * (d + 1) // 2), X.dtype)) for X in (G, H))
+        priors = tuple(
+            most_likely(side, logs, self.bias, self.floor)
+            for side, logs in zip(sides, self.logs, strict=True)
+        )
+        error = self._squares(G, H)
+        noise = max(error / self.weight, self.floor)
+        return State((sides[0], sides[1]), (priors[0], priors[1]), noise, error, (0.0, 0.0))
+
+    def swept(self, state: State) -> State:
+        """Return the state after one sweep."""
+        sides, priors, logs, error = list(state.sides), list(state.priors), [0.0, 0.0], 0.0
+        for k, entries in enumerate(self.observed.sides):
+            priors[k] = most_likely(sides[k], self.logs[k], self.bias, self.floor)
+            sides[k], error, logs[k] = posteriors(
+                entries, self.centre, sides[1 - k], self.bias, state.noise, priors[k], self.logs[k]
+            )
+        noise = max(error / self.weight, self.floor)
+        return State((sides[0], sides[1]), (priors[0], priors[1]), noise, error, (logs[0], logs[1]))
+
+    def bound(self, state: State) -> float:
+        """Return the evidence bound of a state that was swept."""
+        total = -0.5 * (self.weight * np.log(2 * np.pi * state.noise) + state.error / state.noise)
+        for side, prior, logs, counts in zip(state.sides, state.priors, state.logs, self.logs, strict=True):
+            n, d = side.means.shape
+            off = side.means - prior.means(counts)
+            squares = off.T @ off + square(side.covariances.sum(axis=0, dtype=np.float64), d)
+            divergence = np.sum(prior.precision * squares) + n * np.linalg.slogdet(prior.covariance)[1]
+            total -= 0.5 * (divergence - logs - n * d)
+        return float(total)
+
+    def _squares(self, G: Floats, H: Floats) -> float:
+        """Σ w (y − p)² at a point."""
+        side, total = self.observed.by_row, 0.0
+        keys = side.keys
+        for first in range(0, len(keys), BLOCK):
+            part = slice(first, first + BLOCK)
+            i, j, data = keys[part], side.indices[part], side.data[part].astype(np.float64)
+            left = data[:, 0] - self.centre - products(G[i], H[j], self.bias)
+            total += float(np.sum(left**2 * data[:, 1] if data.shape[1] == 2 else left**2))
+        return total
+
+
+def posteriors(
+    entries: SortedEntries, centre: float, other: Beliefs, bias: bool, noise: float, prior: Prior,
+    logs: Floats, known: Floats | None = None,
+) -> tuple[Beliefs, float, float]:  # fmt: skip
+    """Return the beliefs of lines given those of the other side; Σ w E[(y − p)²]; Σ log det of covariances.
+
+    `known` is what earlier entries of the lines summed up to (`summed`).
+    """
+    both = moments(other, bias)
+    width, precision = both[0].shape[1] + both[1].shape[1], prior.precision
+    pulls = np.ascontiguousarray(prior.means(logs) @ precision)
+    d, lines = len(prior.mean), entries.lines
+    means, covariances = (np.empty((lines, size), both[0].dtype) for size in (d, d * (d + 1) // 2))
+    errors, dets = np.empty(lines), np.empty(lines)
+    known = np.empty((0, width)) if known is None else known
+    found = means, covariances, errors, dets
+    kernels.pool.run(
+        kernels.posteriors.update, entries.chunks[1], len(entries.data) * width + lines * d**3,
+        (_passed(entries, centre), both, 1 / noise, precision, pulls, known, found),
+    )  # fmt: skip
+    return Beliefs(means, covariances), float(errors.sum()), float(dets.sum())
+
+
+def summed(entries: SortedEntries, centre: float, other: Beliefs, bias: bool) -> Floats:
+    """Return what the entries of each line sum up to: Σ w M_j and Σ w (y − centre) F_j, side by side."""
+    both = moments(other, bias)
+    out = np.empty((entries.lines, both[0].shape[1] + both[1].shape[1]))
+    kernels.pool.run(
+        kernels.posteriors.sums, entries.chunks[1], len(entries.data) * out.shape[1],
+        (_passed(entries, centre), both, out),
+    )  # fmt: skip
+    return out
+
+
+def _passed(entries: SortedEntries, centre: float) -> tuple[Any, ...]:
+    """Entries as the kernels want them."""
+    numbers, data = np.uint64(entries.data.shape[1]), entries.data.reshape(-1)
+    return entries.bounds[0], entries.indptr, entries.indices, data, numbers, centre
+
+
+def products(X: Floats, Z: Floats, bias: bool) -> Floats:
+    """Return b + c + u·v for row p and column p."""
+    r = X.shape[1] - bias
+    found = np.einsum("pk,pk->p", X[:, :r], Z[:, :r], dtype=np.float64)
+    return np.asarray(found + X[:, -1] + Z[:, -1] if bias else found)
+
+
+def _spread(data: Floats, bias: bool) -> tuple[float, float, float]:
+    """Return the mean of the values (0 without offsets), their mean square about it, and their weight."""
+    values = data[:, 0].astype(np.float64)
+    weights = data[:, 1].astype(np.float64) if data.shape[1] == 2 else None
+    if weights is not None and not weights.any():
+        return 0.0, 1.0, 1.0
+    centre = float(np.average(values, weights=weights)) if bias else 0.0
+    scale = float(np.average((values - centre) ** 2, weights=weights))
+    size = float(np.abs(values).max())
+    weight = float(len(values) if weights is None else weights.sum())
+    return (
+        centre,
+        max(scale, (float(np.finfo(data.dtype).eps) * size) ** 2, np.finfo(np.float64).tiny),
+        weight,
+    )
