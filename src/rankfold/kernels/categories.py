@@ -55,9 +55,9 @@ def evaluation_by_row(rank: int, weighted: bool, partials: bool) -> Any:
 
     def kernel(progress, bounds, indptr, indices, data, starts, chances, A, B, scale, sums, f_A):  # type: ignore[no-untyped-def]
         chances = np.empty_like(chances)  # each thread has its own
-        for stripe, c, first in chunks_in_order(progress, bounds):
+        for stripe, c, first in chunks_in_order(progress, bounds, indptr):
             sum_ = 0.0
-            for i in range(bounds[stripe, c], bounds[stripe, c + ONE]):
+            for i in range(bounds[c], bounds[c + ONE]):
                 a = load(A, i, rank)
                 gradient = load(f_A, i, rank) if partials and stripe else zero(a)
                 for p in range(indptr[first + i], indptr[first + i + ONE]):
@@ -87,8 +87,8 @@ def evaluation_by_column(rank: int, weighted: bool) -> Any:
 
     def kernel(progress, bounds, indptr, indices, data, starts, chances, A, B, scale, f_A):  # type: ignore[no-untyped-def]
         chances = np.empty_like(chances)
-        for stripe, c, first in chunks_in_order(progress, bounds):
-            for j in range(bounds[stripe, c], bounds[stripe, c + ONE]):
+        for stripe, c, first in chunks_in_order(progress, bounds, indptr):
+            for j in range(bounds[c], bounds[c + ONE]):
                 top, count = starts[j], starts[j + ONE] - starts[j]
                 if not stripe:
                     for k in range(count):
@@ -114,8 +114,8 @@ def derivative_by_row(rank: int, weighted: bool) -> Any:
 
     def kernel(progress, bounds, indptr, indices, data, starts, chances, A, dA, B, dB, scale, df_A):  # type: ignore[no-untyped-def]
         chances, changes = np.empty_like(chances), np.empty_like(chances)
-        for stripe, c, first in chunks_in_order(progress, bounds):
-            for i in range(bounds[stripe, c], bounds[stripe, c + ONE]):
+        for stripe, c, first in chunks_in_order(progress, bounds, indptr):
+            for i in range(bounds[c], bounds[c + ONE]):
                 a, da = load(A, i, rank), load(dA, i, rank)
                 change = load(df_A, i, rank) if stripe else zero(a)
                 for p in range(indptr[first + i], indptr[first + i + ONE]):
@@ -145,8 +145,8 @@ def derivative_by_column(rank: int, weighted: bool) -> Any:
 
     def kernel(progress, bounds, indptr, indices, data, starts, chances, A, dA, B, dB, scale, df_A):  # type: ignore[no-untyped-def]
         chances, changes = np.empty_like(chances), np.empty_like(chances)
-        for stripe, c, first in chunks_in_order(progress, bounds):
-            for j in range(bounds[stripe, c], bounds[stripe, c + ONE]):
+        for stripe, c, first in chunks_in_order(progress, bounds, indptr):
+            for j in range(bounds[c], bounds[c + ONE]):
                 top, count = starts[j], starts[j + ONE] - starts[j]
                 if not stripe:
                     for k in range(count):
@@ -178,8 +178,8 @@ def blocks_by_row(rank: int, weighted: bool) -> Any:
     def kernel(progress, bounds, indptr, indices, data, starts, chances, A, B, scale, Q):  # type: ignore[no-untyped-def]
         chances, r = np.empty_like(chances), np.uint64(rank)
         mean = np.empty((1, rank), A.dtype)
-        for stripe, c, first in chunks_in_order(progress, bounds):
-            for i in range(bounds[stripe, c], bounds[stripe, c + ONE]):
+        for _, c, first in chunks_in_order(progress, bounds, indptr):
+            for i in range(bounds[c], bounds[c + ONE]):
                 a = load(A, i, rank)
                 for p in range(indptr[first + i], indptr[first + i + ONE]):
                     top = starts[indices[p]]
@@ -210,8 +210,8 @@ def blocks_by_column(rank: int, weighted: bool) -> Any:
 
     def kernel(progress, bounds, indptr, indices, data, starts, chances, A, B, scale, Q):  # type: ignore[no-untyped-def]
         chances, r = np.empty_like(chances), np.uint64(rank)
-        for stripe, c, first in chunks_in_order(progress, bounds):
-            for j in range(bounds[stripe, c], bounds[stripe, c + ONE]):
+        for _, c, first in chunks_in_order(progress, bounds, indptr):
+            for j in range(bounds[c], bounds[c + ONE]):
                 top, count = starts[j], starts[j + ONE] - starts[j]
                 for p in range(indptr[first + j], indptr[first + j + ONE]):
                     i = np.uint64(indices[p])
