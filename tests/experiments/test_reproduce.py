@@ -75,7 +75,7 @@ def test_both_settings_stand_on_one_page(tmp_path, monkeypatch):
         in report
     )
     says = ours["claims"][1]["says"]
-    assert f"| uy-metric | {says} | faster | reproduced | reproduced |" in report
+    assert f"| uy-metric | {says} | very different | reproduced | reproduced |" in report
     assert "(r/uy-metric.plain-0.0001.png)" in report
     assert "--scale small --seed 3 --seeds 1 --start plain --armijo 0.0001" in report
 
