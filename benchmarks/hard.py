@@ -1,67 +1,89 @@
-"""Hard completion instances: ill-conditioned, few entries, or both; and what `auto` costs on easy ones.
+"""Hard completion instances: ill-conditioned, few entries, or noise; and what `auto` costs on easy ones.
 
-    python -m benchmarks.hard [--seeds 20] [--only NAME ...] [--others cmfrec gnmr starts overparameterised]
+    python -m benchmarks.hard --table --jobs 16 [--seeds 20] [--only NAME ...] [--others gnmr ...]
 
 Every instance samples at least r entries per row and column. A success is a relative error of the whole W
-within the row's bound (and, where the row says so, f ≤ 1e-20 · f(0)). Each row with a reference runs it in
-turn, seed by seed, and gives the median ratio; times exclude the start point. A run of ours ends after 100
-CPU seconds, solved or not. `--others` adds other ways (`benchmarks.alternatives`) on the rows they are for,
-five seeds: cmfrec (the `bench` extra), GNMR by its authors' code (github.com/pizilber/GNMR, whose folder
-"Matrix completion/Python" is to be on PYTHONPATH), several starts, and an overparameterised one. Runs are
-kept in docs/figures/hard.csv, and those found there are not repeated: delete it to begin anew. Prints the
-tables of docs/hard-instances.md.
+within the row's bound (and, where the row says so, f ≤ 1e-20 · f(0)). Every run has a process of its own with
+one thread, which first runs the same once more, so that compiling is not counted; times exclude the start
+point. A row with a reference runs it in the same process, and gives the median ratio of CPU seconds. A run of
+ours ends after 100 CPU seconds, solved or not. Rows with noise compare errors with those of a fit that starts
+at the truth. `--others` adds other ways (`benchmarks.alternatives`) on the rows they are for, five seeds:
+cmfrec (the `bench` extra), GNMR by its authors' code (github.com/pizilber/GNMR, whose folder "Matrix
+completion/Python" is to be on PYTHONPATH), several starts, and an overparameterised one.
+
+Runs are kept in docs/figures/hard.json, and those found there are not repeated. `--table` makes those of the
+rows that something is asked of anew. Prints the tables of docs/hard-instances.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import functools
+import json
+import multiprocessing
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-import rankfold as rf
-from benchmarks.alternatives import METHODS, Found
-from benchmarks.instances import P1, P2, P3, P4, P5, Instance
-
-OUT = Path(__file__).parent.parent / "docs" / "figures" / "hard.csv"
-FIELDS = ("row", "role", "seed", "seconds", "cpu_seconds", "iterations", "value", "error")
+OUT = Path(__file__).parent.parent / "docs" / "figures" / "hard.json"
 LIMIT = 100  # CPU seconds of a run
 OTHERS_SEEDS = 5
-Method = Callable[[Any, rf.Problem, Any, int], Found]
+for _name in ("OMP_NUM_THREADS", "RANKFOLD_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ[_name] = "1"
+
+import rankfold as rf  # noqa: E402
+from benchmarks.alternatives import METHODS  # noqa: E402
+from benchmarks.instances import P1, P2, P3, P4, P5, Instance  # noqa: E402
+
+Run = dict[str, Any]
 
 
 class Row(NamedTuple):
-    """An instance for `auto`, the error that counts as success, and what its time is compared with."""
+    """An instance for `auto`, the error that counts as success, what is wanted, and what to compare with."""
 
     instance: Instance
     bound: float = 1e-6
+    wins: int = 0  # of 20
+    seconds: float = 0.0
     against: Instance | None = None
     solver: str = "auto"
+    ratio: float = 0.0
     others: tuple[str, ...] = ()
+    noise: float = 0.0
+
+
+def square(size: int, rank: int, rho: float, kappa: float, tolerance: float = 1e-20) -> Instance:
+    return Instance((size, size), rank, rho, kappa, tolerance)
 
 
 FEW = "gnmr", "starts", "overparameterised"  # what else there is for few entries
-R10 = Instance((4000, 4000), 10, 3, 1)
-HARD = {
-    "P4": Row(P4, against=P1, others=("cmfrec",)),
+R10 = square(4000, 10, 3, 1)
+SMALL = Instance((300, 350), 5, 1.5, 10)
+WANTED = {
+    "1e5-1.5": Row(square(1000, 5, 1.5, 1e5, 1e-24), wins=19, seconds=1.5),
+    "10-1.5": Row(square(1000, 5, 1.5, 10), wins=20, seconds=1.5),
+    "10-1.3": Row(square(1000, 5, 1.3, 10), wins=17, seconds=8),
+    "1e5-1.3": Row(square(1000, 5, 1.3, 1e5, 1e-24), wins=12, seconds=10),
+    "300-1.3": Row(SMALL._replace(oversampling=1.3), wins=18, seconds=0.7, others=FEW),
+    "300-1.2": Row(SMALL._replace(oversampling=1.2), wins=10, seconds=3, others=FEW),
+    "r30-1e10": Row(square(1000, 30, 1.5, 1e10, 1e-22), bound=1e-9, wins=20, seconds=1.5),
+    "P4": Row(P4, wins=20, against=P1, ratio=1.3, others=("cmfrec",)),
+}
+MORE = {
     "r10-1e5": Row(R10._replace(condition=1e5), against=R10, others=("cmfrec",)),
-    "1e5-1.8": Row(Instance((1000, 1000), 5, 1.8, 1e5, 1e-24)),
-    "1e5-1.5": Row(Instance((1000, 1000), 5, 1.5, 1e5, 1e-24)),
-    "10-1.8": Row(Instance((1000, 1000), 5, 1.8, 10)),
-    "10-1.5": Row(Instance((1000, 1000), 5, 1.5, 10)),
-    "10-1.3": Row(Instance((1000, 1000), 5, 1.3, 10)),
-    "r30-1e10": Row(Instance((1000, 1000), 30, 1.5, 1e10, 1e-22), bound=1e-9),
-    "300-1.8": Row(Instance((300, 350), 5, 1.8, 10), others=FEW),
-    "300-1.5": Row(Instance((300, 350), 5, 1.5, 10), others=FEW),
-    "300-1.3": Row(Instance((300, 350), 5, 1.3, 10), others=FEW),
+    "1e5-1.8": Row(square(1000, 5, 1.8, 1e5, 1e-24)),
+    "10-1.8": Row(square(1000, 5, 1.8, 10)),
+    "10-1.2": Row(square(1000, 5, 1.2, 10)),
+    "300-1.8": Row(SMALL._replace(oversampling=1.8), others=FEW),
+    "300-1.5": Row(SMALL, others=FEW),
+    "300-1.1": Row(SMALL._replace(oversampling=1.1)),
 }
 EASY = {
-    name: Row(instance, against=instance, solver="cg")
+    name: Row(instance, against=instance, solver="cg", ratio=1.05)
     for name, instance in {
         "easy P1": P1,
         "easy P2": P2,
@@ -71,121 +93,119 @@ EASY = {
         "bad start": R10._replace(condition=10),
     }.items()
 }
-ROWS = HARD | EASY
+NOISY = {
+    f"noise {noise:g}, {rho:g}": Row(SMALL._replace(oversampling=rho), noise=noise)
+    for rho in (1.5, 2.0, 3.0, 4.0)
+    for noise in (1e-6, 1e-4, 1e-2, 1e-1)
+}
+ROWS = WANTED | MORE | EASY | NOISY
 
 
-def drawn(instance: Instance, seed: int) -> tuple[rf.data.CompletionInstance, rf.Problem]:
-    data = instance.draw(seed, min_per_line=True)
-    cost = rf.Completion.from_triples(data)
-    return data, rf.Problem.of(cost, instance.rank)
+def minimised(problem: rf.Problem, solver: str, x0: Any, tolerance: float) -> Any:
+    began = time.process_time()
+    return rf.minimize(
+        problem, solver, x0, tolerance=tolerance, max_iterations=5000,
+        callback=lambda _: time.process_time() - began > LIMIT,
+    )  # fmt: skip
 
 
-def solver(name: str, tolerance: float) -> Method:
-    """`minimize` with this solver."""
-
-    def method(data: Any, problem: rf.Problem, x0: Any, seed: int) -> Found:
-        began = time.process_time()
-        result = rf.minimize(
-            problem, name, x0, tolerance=tolerance, max_iterations=3000,
-            callback=lambda _: time.process_time() - began > LIMIT,
-        )  # fmt: skip
-        return *result.factors, result.iterations
-
-    return method
-
-
-def run(method: Method, instance: Instance, seed: int) -> dict[str, Any]:
-    data, problem = drawn(instance, seed)
-    x0 = problem.start()
+def run(role: str, instance: Instance, seed: int, noise: float) -> Run:
+    """Run the method of this name, or the other way of this name."""
+    data = instance.draw(seed, min_per_line=True, noise=noise)
+    problem = rf.Problem.of(rf.Completion.from_triples(data), instance.rank)
+    x0 = problem.geometry.from_factors(data.L, data.R) if role == "gn" else problem.start()
+    tolerance, notes = 0.0 if noise else instance.tolerance, []
     began, began_cpu = time.perf_counter(), time.process_time()
-    L, R, iterations = method(data, problem, x0, seed)
+    if role in METHODS:
+        L, R, iterations = METHODS[role](data, problem, x0, seed)
+    else:
+        result = minimised(problem, role, x0, tolerance)
+        (L, R), iterations = result.factors, result.iterations
+        notes = [row.note for row in result.trace if row.note and not row.note.startswith("rank ")]
     return {
         "seconds": time.perf_counter() - began,
         "cpu_seconds": time.process_time() - began_cpu,
         "iterations": iterations,
         "value": problem.cost.value(L, R) / problem.cost.value_at_zero,
         "error": data.relative_error(L, R),
+        "notes": notes,
     }
 
 
-def tasks(name: str, seed: int, others: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what is to be run in turn for one seed of a row, by its role there."""
-    row = ROWS[name]
-    mine = solver("auto", row.instance.tolerance)
-    todo: dict[str, Any] = {"auto": lambda: run(mine, row.instance, seed)}
+def runs_of(name: str, seed: int, others: Iterable[str]) -> list[Run]:
+    """Run a row for one seed, by role, each once more before it is measured."""
+    row, found = ROWS[name], []
+    todo = [("auto", "auto", row.instance)]
     if row.against is not None:
-        against = row.against
-        todo["reference"] = lambda: run(solver(row.solver, against.tolerance), against, seed)
-    for other in row.others if seed < OTHERS_SEEDS else ():
-        if other in others:
-            todo[other] = functools.partial(run, METHODS[other], row.instance, seed)
-    return todo
+        todo.append(("reference", row.solver, row.against))
+    if row.noise:
+        todo.append(("oracle", "gn", row.instance))
+    todo += [(other, other, row.instance) for other in others if other in row.others and seed < OTHERS_SEEDS]
+    for role, method, instance in todo:
+        if role not in METHODS:
+            run(method, instance, seed, row.noise)
+        found.append({"row": name, "role": role, "seed": seed, **run(method, instance, seed, row.noise)})
+    return found
 
 
-def load() -> list[dict[str, Any]]:
-    if not OUT.exists():
-        return []
-    with OUT.open(newline="") as file:
-        return [
-            {key: row[key] if key in FIELDS[:2] else float(row[key]) for key in FIELDS}
-            for row in csv.DictReader(file)
-        ]
+def load() -> list[Run]:
+    return json.loads(OUT.read_text("utf-8")) if OUT.exists() else []
 
 
-def keep(run: dict[str, Any]) -> None:
-    new = not OUT.exists()
-    with OUT.open("a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow({key: f"{value:.4g}" if isinstance(value, float) else value
-                         for key, value in run.items()})  # fmt: skip
+def keep(runs: list[Run]) -> None:
+    rounded = [{k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in run.items()} for run in runs]
+    lines = ",\n".join(json.dumps(run, ensure_ascii=False) for run in rounded)
+    OUT.write_text(f"[\n{lines}\n]\n", "utf-8")
 
 
-def measure(names: Sequence[str], seeds: int, others: Sequence[str]) -> None:
-    done = {(run["row"], run["role"], run["seed"]) for run in load()}
-    for name in names:
-        compiled = False
-        for seed in range(seeds):
-            todo = {role: task for role, task in tasks(name, seed, others).items()
-                    if (name, role, seed) not in done}  # fmt: skip
-            if todo and not compiled:
-                for task in tasks(name, seed).values():
-                    task()
-                compiled = True
-            for role, task in todo.items():
-                keep({"row": name, "role": role, "seed": seed, **task()})
+def measure(names: list[str], seeds: int, jobs: int, others: list[str], runs: list[Run]) -> list[Run]:
+    """Run what is not among `runs`, a process each; first a seed of each row, which compiles its kernels."""
+    done = {(run["row"], run["seed"]) for run in runs} if not others else set()
+    todo = [(name, seed) for name in names for seed in range(seeds) if (name, seed) not in done]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=1) as pool:
+        first = dict(reversed(todo))
+        for future in as_completed([pool.submit(runs_of, name, seed, ()) for name, seed in first.items()]):
+            future.result()
+        for future in as_completed([pool.submit(runs_of, name, seed, others) for name, seed in todo]):
+            new = future.result()
+            made = {(run["row"], run["role"], run["seed"]) for run in new}
+            runs = [run for run in runs if (run["row"], run["role"], run["seed"]) not in made] + new
+            keep(sorted(runs, key=lambda run: (list(ROWS).index(run["row"]), run["role"], run["seed"])))
+    return load()
 
 
-def line(name: str, runs: list[dict[str, Any]]) -> str:
+def line(name: str, runs: list[Run]) -> str:
     """Return one row of the table in Markdown."""
-    row, (shape, rank, oversampling, condition, _) = ROWS[name], ROWS[name].instance
+    row, (shape, rank, rho, condition, _) = ROWS[name], ROWS[name].instance
     mine = [run for run in runs if run["row"] == name and run["role"] == "auto"]
     if not mine:
         return f"| {name} | not run |"
     reference = {run["seed"]: run for run in runs if run["row"] == name and run["role"] == "reference"}
     wins = sum(run["error"] <= row.bound for run in mine)
-    middle = {key: float(np.median([run[key] for run in mine])) for key in FIELDS[3:]}
-    pairs = [(run, reference[run["seed"]]) for run in mine if run["seed"] in reference]
-    ratios = [
-        f"{np.median([run[key] / other[key] for run, other in pairs]):.2f}" if pairs else "–"
-        for key in ("seconds", "cpu_seconds")
+    middle = {
+        key: float(np.median([run[key] for run in mine])) for key in ("error", "iterations", "cpu_seconds")
+    }
+    pairs = [
+        run["cpu_seconds"] / reference[run["seed"]]["cpu_seconds"] for run in mine if run["seed"] in reference
     ]
     cells = [
-        name, f"{shape[0]}×{shape[1]}", rank, f"{oversampling:g}",
-        "–" if condition is None else f"{condition:g}", f"{wins} of {len(mine)}",
-        f"{middle['error']:.1e}", f"{max(run['value'] for run in mine):.0e}", f"{middle['iterations']:.0f}",
-        f"{middle['seconds']:.2f}", f"{middle['cpu_seconds']:.2f}", *ratios,
+        name, f"{shape[0]}×{shape[1]}", rank, f"{rho:g}", "–" if condition is None else f"{condition:g}",
+        f"{wins} of {len(mine)}", f"{row.wins} of 20" if row.wins else "–", f"{middle['error']:.0e}",
+        f"{max(run['value'] for run in mine):.0e}", f"{middle['iterations']:.0f}",
+        f"{middle['cpu_seconds']:.2f}", f"{row.seconds:g}" if row.seconds else "–",
+        f"{np.median(pairs):.2f}" if pairs else "–",
+        f"{row.ratio:g}" if row.ratio else "–",
     ]  # fmt: skip
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
-def report(names: Sequence[str]) -> None:
-    runs = load()
-    print("| row | shape | r | ρ | κ | success | median error | largest f / f(0) | iterations | seconds "
-          "| CPU seconds | times the reference | in CPU seconds |\n" + "|---" * 13 + "|")  # fmt: skip
+def report(names: list[str], runs: list[Run]) -> None:
+    print("| row | shape | r | ρ | κ | success | wanted | median error | largest f / f(0) | iterations "
+          "| CPU seconds | wanted | times the reference | wanted |\n" + "|---" * 14 + "|")  # fmt: skip
     for name in names:
-        print(line(name, runs))
+        if name not in NOISY:
+            print(line(name, runs))
     for name in names:
         for other in ROWS[name].others:
             mine = [run for run in runs if run["row"] == name and run["role"] == other]
@@ -193,17 +213,37 @@ def report(names: Sequence[str]) -> None:
                 errors = ", ".join(f"{run['error']:.0e}" for run in mine)
                 cpu = np.median([run["cpu_seconds"] for run in mine])
                 print(f"{other} on {name}: errors {errors}; {cpu:.1f} CPU seconds")
+    noisy = [name for name in names if name in NOISY and any(run["row"] == name for run in runs)]
+    if noisy:
+        print(
+            "\n| ρ | noise | error of the oracle | error of `auto` over it, median and largest |\n"
+            + "|---" * 4
+            + "|"
+        )
+    for name in noisy:
+        errors = {
+            role: np.array([run["error"] for run in runs if (run["row"], run["role"]) == (name, role)])
+            for role in ("auto", "oracle")
+        }
+        ratios = errors["auto"] / errors["oracle"]
+        cells = (
+            f"{ROWS[name].instance.oversampling:g} | {ROWS[name].noise:g} | {np.median(errors['oracle']):.1e}"
+        )
+        print(f"| {cells} | {np.median(ratios):.3f}, {ratios.max():.3f} |")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--table", action="store_true", help="make the wanted rows, and easy ones, anew")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--only", nargs="*", choices=ROWS, default=list(ROWS))
+    parser.add_argument("--only", nargs="*", choices=ROWS)
     parser.add_argument("--others", nargs="*", choices=METHODS, default=[])
     options = parser.parse_args()
     OUT.parent.mkdir(parents=True, exist_ok=True)
-    measure(options.only, options.seeds, options.others)
-    report(options.only)
+    names = options.only or ([*WANTED, "easy P1", "easy P2"] if options.table else list(ROWS))
+    kept = [run for run in load() if not (options.table and run["row"] in names)]
+    report(names, measure(names, options.seeds, options.jobs, options.others, kept))
 
 
 if __name__ == "__main__":

@@ -150,16 +150,19 @@ class Worse(DenseCost):
         return Evaluation(1e6 if bad else value, f_L, f_R)
 
 
-@pytest.mark.parametrize("tries", [0, 1, 3, 7])
-def test_the_damping_rises_until_the_value_falls(tries):
+@pytest.mark.parametrize(
+    ("first", "tries", "last"),
+    [(2.0, 0, 2.0), (2.0, 1, 16.0), (2.0, 3, 1024.0), (2.0, 9, 2.0 * 8.0**9), (1e-9, 9, 1e-6 * 8.0**8)],
+)
+def test_the_damping_rises_until_the_value_falls(first, tries, last):
     cost = Worse((9, 7))
     cost.tries = tries
     problem = rf.Problem(cost, rf.FullRank((9, 7), 3))
-    solver = rf.GaussNewton(damping=2.0)
+    solver = rf.GaussNewton(damping=first)
     state = solver.init(problem, problem.geometry.random_point(0))
     before = state.value
     after = solver.step(problem, state)
-    assert after.damping == pytest.approx(2.0 * 8.0**tries * 0.2)
+    assert after.damping == pytest.approx(0.2 * last)
     assert after.report.backtracks == tries
     assert after.left == after.value / before < 1
     assert after.report.rho > 0
@@ -168,7 +171,7 @@ def test_the_damping_rises_until_the_value_falls(tries):
 
 def test_where_no_damping_helps_it_stalls_and_that_is_no_minimum():
     cost = Worse((9, 7))
-    cost.tries = 8
+    cost.tries = 10
     problem = rf.Problem(cost, rf.FullRank((9, 7), 3))
     solver = rf.GaussNewton()
     state = solver.init(problem, problem.geometry.random_point(0))
@@ -176,7 +179,7 @@ def test_where_no_damping_helps_it_stalls_and_that_is_no_minimum():
     after = solver.step(problem, state)
     assert (after.stalled, after.stationary) == (gauss_newton.NO_STEP, False)
     assert after.report.step == 0
-    assert after.report.backtracks == 8
+    assert after.report.backtracks == 10
     assert after.x is state.x
 
 
@@ -240,7 +243,7 @@ def test_products_are_counted_and_bounded():
         assert spent == most if most < 3 else 3 < spent < 100
     result = rf.minimize(here.problem, rf.GaussNewton(max_inner=3), here.x, max_iterations=5)
     assert list(result.trace["inner_iterations"][1:]) == list(result.trace["hessians"][1:])
-    assert result.trace["inner_iterations"].max() <= 3 * 8
+    assert result.trace["inner_iterations"].max() <= 3 * 10
 
 
 def test_line_blocks_save_products_where_entries_are_few():

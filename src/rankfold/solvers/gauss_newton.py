@@ -11,9 +11,10 @@ from rankfold.problem import Here, Problem
 from rankfold.solvers.base import Located, StepReport
 from rankfold.solvers.damped_model import DampedModel, Minimiser
 
-_TRIES = 8  # dampings that one step tries
+_TRIES = 10  # dampings that one step tries
 _RAISED, _LOWERED = 8.0, 0.2  # the damping after a try that failed, and after one that did not
 _LEAST = 1e-12
+_FELT = 1e-6  # a step that failed with hardly any damping is not changed by eight times as much
 _CAUTION = 1e3  # a promise of this multiple of rounding in the value may be broken by rounding
 NO_DECREASE = "the model promises no decrease that rounding would not hide"
 NO_STEP = "no damping gives a step that lowers the value"
@@ -97,7 +98,7 @@ class GaussNewton:
                 )
                 damping, left = max(_LOWERED * damping, _LEAST), there.value / here.value
                 return replace(state, here=there, damping=damping, left=left, report=report)
-            damping *= _RAISED
+            damping = max(_RAISED * damping, _FELT)
         return _ended(state, _TRIES, products, NO_STEP, promised)
 
 
