@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankfold.data.numbering import Positions
 from rankfold.data.triples import Triples
 from rankfold.estimators.clicks.choosing import Choice, choose, list_qualities
-from rankfold.estimators.clicks.objective import Clicks, checked_alpha, click_completion
+from rankfold.estimators.clicks.objective import Clicks, check_settings, click_completion
 from rankfold.estimators.completion.alternating import Alternating, Lines
 from rankfold.estimators.completion.axes import Axis
 from rankfold.estimators.completion.entries import named_entries, refuse_without_room, training_triples
@@ -23,13 +22,7 @@ from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.regularization_path import RegularizationPath
 from rankfold.estimators.fitting import all_or_nothing, fit_problem, record_run, warn_unless_converged
-from rankfold.estimators.inputs import (
-    checked_places,
-    checked_rank,
-    checked_regularization,
-    is_auto,
-    pair_columns,
-)
+from rankfold.estimators.inputs import checked_places, is_auto, pair_columns
 from rankfold.estimators.rank_errors import RankErrors
 from rankfold.estimators.recommending import Recommender
 from rankfold.estimators.tensors import like_given
@@ -174,7 +167,7 @@ class ImplicitFeedback(Recommender, BaseEstimator):
         data = training_triples(X, _counts(X, y), self.shape)
         refuse_without_room(data.shape, self.rank, self.dtype)
         validate_data(self, np.empty((0, 2)) if isinstance(X, Triples) else X, skip_check_array=True)
-        self._check_settings(data.shape)
+        check_settings(self.rank, self.alpha, self.regularization, data.shape)
         last = self._last_point(data)
         self.row_labels_, self.col_labels_ = data.row_labels, data.col_labels
         with one_blas_thread():  # as in `minimize`, and between its calls
@@ -213,15 +206,6 @@ class ImplicitFeedback(Recommender, BaseEstimator):
             raise ValueError("X has no click of a user that the model has seen")
         pairs = np.unique(np.stack([rows[kept], cols[kept]]), axis=1)
         return float(list_qualities(self.factors_, self.observed_, (pairs[0], pairs[1])).mean())
-
-    def _check_settings(self, shape: tuple[int, int]) -> None:
-        if not is_auto(self.regularization):
-            checked_regularization(self.regularization, "'auto' or ")
-        checked_alpha(self.alpha)
-        if not is_auto(self.rank):
-            most = min(shape)
-            capped = min(self.rank, most) if isinstance(self.rank, Integral) else self.rank
-            checked_rank(capped, most, "the lesser of {} rows and {} columns".format(*shape))
 
     def _last_point(self, data: Triples) -> FactorPair | None:
         """What the last fit found, if this one is to start from it and has the same users and items."""

@@ -13,7 +13,7 @@ the squares of all entries are a product of Grams, and what is left of those cli
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -28,18 +28,22 @@ from rankfold.entries.given_arrays import real_vector
 from rankfold.estimators.completion.entries import completion_of
 from rankfold.estimators.completion.joint import Joint
 from rankfold.estimators.completion.lines import FactorPair, solve_lines
-from rankfold.estimators.inputs import checked_weights
+from rankfold.estimators.inputs import checked_rank, checked_regularization, checked_weights, is_auto
 from rankfold.estimators.tensors import without_tensors
 from rankfold.linalg import gram
 
 Floats = NDArray[Any]
 
 
-def checked_alpha(alpha: Any) -> float:
-    """Return what a click weighs."""
+def check_settings(rank: Any, alpha: Any, regularization: Any, shape: tuple[int, int]) -> None:
+    """Refuse what no fit can be made with; a rank above the largest possible is taken to mean that."""
+    if not is_auto(regularization):
+        checked_regularization(regularization, "'auto' or ")
     if not (isinstance(alpha, Real) and 0 < float(alpha) < np.inf):
         raise ValueError(f"alpha must be finite and above 0, not {alpha!r}")
-    return float(alpha)
+    if not is_auto(rank):
+        capped = min(rank, *shape) if isinstance(rank, Integral) else rank
+        checked_rank(capped, min(shape), "the lesser of {} rows and {} columns".format(*shape))
 
 
 def click_completion(data: Triples, sample_weight: Any, alpha: float, dtype: DTypeLike) -> Completion:
