@@ -194,3 +194,48 @@ def test_grams_taken_afresh_are_those_of_realised_arrays(exponent):
     np.testing.assert_allclose(s, np.logspace(0, -exponent, 3), rtol=1e-4)
     Q = real(polar(lazy))
     np.testing.assert_allclose(Q.T @ Q, np.eye(3), atol=1e-9)
+
+
+@pytest.mark.parametrize(("metric", "times"), [("geometry", 1), ("data", 2)])
+def test_an_iteration_of_conjugate_gradients_passes_over_its_arrays_few_times(
+    metric, times, passes, monkeypatch
+):
+    """A pass for Grams, one more for those of the solution in the metric of the data; two for new arrays."""
+    data = rf.data.random_completion((60, 50), rank=3, oversampling=6, seed=0)
+    problem, solver = rf.Problem.of(rf.Completion.from_triples(data), 3), rf.ConjugateGradient(metric=metric)
+    state = solver.init(problem, problem.start())
+    made_of, sums = [], primitives.sums
+
+    def counted(*sides):
+        sides = [list(terms) for terms in sides]
+        made_of.append([len(terms) for terms in sides])
+        return sums(*sides)
+
+    monkeypatch.setattr(primitives, "sums", counted)
+    state = solver.step(problem, solver.step(problem, solver.step(problem, state)))
+    passes.clear()
+    made_of.clear()
+    after = solver.step(problem, state)  # the fourth: blocks are not looked at again until the fifth
+    assert np.isfinite(after.gradient_norm)
+    assert len(passes) == times
+    assert [len(sides) for sides in passes] == [2] * times
+    assert made_of == [[2, 2], [3, 3]]
+
+
+def test_an_iteration_on_tensors_launches_little():
+    """Products and stacks only, of which a GPU would be asked for a few dozen otherwise."""
+    data = rf.data.random_completion((60, 50), rank=3, oversampling=6, seed=0)
+    problem, solver = (
+        rf.Problem.of(rf.Completion.from_triples(data), 3),
+        rf.ConjugateGradient(metric="geometry"),
+    )
+    x0 = problem.start()
+    state = solver.init(problem, type(x0)(*map(torch.asarray, x0)))
+    state = solver.step(problem, state)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        after = solver.step(problem, state)
+    assert np.isfinite(after.gradient_norm)
+    calls = {event.key: event.count for event in profile.key_averages()}
+    assert calls["aten::mm"] == 6
+    assert calls["aten::cat"] == 7
+    assert not {"aten::item", "aten::add", "aten::mul", "aten::linalg_eigh"} & set(calls)
