@@ -139,6 +139,19 @@ class Seen:
     gradient_norm: float
     noise: float
 
+    @property
+    def tall(self) -> Subspace:
+        """The point, as formulas take it: in arrays, which is all there is here."""
+        return self.x
+
+    def lazily(self, z: Subspace) -> Subspace:
+        """A point or a tangent, as formulas take it."""
+        return z
+
+    def made(self, z: Subspace) -> Subspace:
+        """A point or a tangent in arrays."""
+        return z
+
     def hessian(self, xi: Subspace) -> Subspace:
         """The Hessian along ξ; the identity for RTRMC-1."""
         return Subspace(self.problem.hessian(self.known, xi.U)) if self.problem.exact_hessian else xi
