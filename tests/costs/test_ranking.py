@@ -100,6 +100,13 @@ def test_errors_name_what_is_wrong(change, message):
         rf.RankedPairs(X, Z, **right | change)
 
 
+def test_a_comparison_of_no_weight_counts_in_the_mean_only():
+    X, Z = features()
+    L, R = factors((4, 5), 2, count=1)
+    both = rf.RankedPairs(X, Z, PAIRS, [0, 2], [1, 4], weights=[3.0, 0.0])
+    close(both.value(L, R), 1.5 * rf.RankedPairs(X, Z, PAIRS, [0], [1]).value(L, R))
+
+
 @pytest.mark.parametrize("triplets", [[[0, 1]], [0, 1, 2], [[0.0, 1.0, 2.0]]])
 def test_triplets_are_three_integers(triplets):
     with pytest.raises(ValueError, match=r"triplets must be integers of shape \(n, 3\)"):

@@ -93,7 +93,7 @@ class RankedPairs(OfPairs):
                 f"got shape {where.shape} of {where.dtype}"
             )
         pairs, index = np.unique(np.vstack([where[:, :2], where[:, ::2]]), axis=0, return_inverse=True)
-        better, worse = index.reshape(2, -1)
+        better, worse = np.split(index.ravel(), 2)
         return cls(X, Z, pairs, better, worse, **options)
 
 

@@ -162,7 +162,7 @@ class _Order(NamedTuple):
     @staticmethod
     def of(groups: NDArray[Any], grades: Floats) -> _Order:
         order = np.lexsort((grades, groups))
-        new_group = np.diff(groups[order], prepend=groups[order][:1] - 1) != 0
+        new_group = np.diff(groups[order], prepend=groups[order][:1]) != 0
         new_grade = new_group | (np.diff(grades[order], prepend=grades[order][:1]) != 0)
         place = np.arange(order.size)
         first = np.maximum.accumulate(np.where(new_group, place, 0))
