@@ -204,7 +204,9 @@ _PRIOR = record(
 _POSTERIOR = record(
     Posterior, rows=reals("rows", "triangle"), cols=reals("columns", "triangle"), priors=each(_PRIOR, _PRIOR),
     noise=number(0), sweeps=number(0, whole=True),
-    calibration=optional(record(Calibration, scale=number(0), scores=reals("scores"))),
+    calibration=optional(
+        record(Calibration, scale=number(0), scores=reals("scores"), held_out=number(0, whole=True))
+    ),
 )  # fmt: skip
 
 

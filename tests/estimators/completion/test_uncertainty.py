@@ -11,6 +11,8 @@ from estimators.completion.rating_data import model, ratings, rmse
 from rankfold.estimators.completion.bayes import finishing, judging
 from rankfold.estimators.completion.bayes.calibration import Calibration, gaussian_ends
 from rankfold.estimators.completion.bayes.variational import Variational
+from rankfold.estimators.completion.choosing import choose
+from rankfold.estimators.completion.entries import completion_of
 
 SHAPE = (60, 40)
 
@@ -77,20 +79,20 @@ def test_the_deviation_is_scaled_by_what_was_held_out(finished, noisy):
 
 def test_scores_are_compared_with_places_among_them():
     scores = Calibration.of(np.arange(1.0, 20.0), np.full(19, 2.0))
-    scale = np.sqrt((np.sum((np.arange(1, 20) / 2) ** 2) + 10) / 29)
+    scale = np.sqrt((np.sum((np.arange(1, 20) / 2) ** 2) + 500) / 519)
     assert scores.scale == pytest.approx(scale)
     np.testing.assert_allclose(scores.scores, np.arange(1, 20) / 2 / scale)
-    # of 20 errors of one kind, 18 lie between the first and the last
-    np.testing.assert_allclose(scores.ends(0.9), [0.5 / scale, 9.5 / scale])
-    np.testing.assert_allclose(scores.ends(0.5), [2.5 / scale, 7.5 / scale])
-    assert scores.ends(0.999)[1] == pytest.approx(max(9.5 / scale, gaussian_ends(0.999)[1]))
-    assert scores.ends(0.999)[0] == gaussian_ends(0.999)[0]
+    # of 20 errors of one kind, 18 lie between the first and the last; 19 beside 500 of a Gaussian
+    for coverage, ends in ((0.9, (0.5, 9.5)), (0.5, (2.5, 7.5))):
+        own = np.array(gaussian_ends(coverage))
+        np.testing.assert_allclose(scores.ends(coverage), (19 * np.array(ends) / scale + 500 * own) / 519)
+    assert scores.ends(0.999) == gaussian_ends(0.999)
 
 
 def test_many_scores_are_kept_as_quantiles():
     errors = np.random.default_rng(0).standard_normal(50_000)
     kept = Calibration.of(errors, np.ones(50_000))
-    assert len(kept.scores) == 2001
+    assert (len(kept.scores), kept.held_out) == (2001, 50_000)
     np.testing.assert_allclose(kept.ends(0.9), gaussian_ends(0.9), atol=0.03)
     assert gaussian_ends(0.9)[1] == pytest.approx(1.6449, abs=1e-4)
 
@@ -183,7 +185,7 @@ def test_the_rank_is_doubled_where_the_finish_gains_by_it(monkeypatch, noisy):
     pairs, y, _ = noisy
     losses = {2: np.full(120, 2.0), 4: np.full(120, 1.0)}
 
-    def judge(folds, least, tell):
+    def judge(folds, least, tell, rival=None):
         return judging.Verdict(2, losses[folds[0][1][0].shape[1] - 1], None)
 
     monkeypatch.setattr(finishing, "judged", judge)
@@ -216,6 +218,24 @@ def test_sweeps_end_where_entries_held_out_are_predicted_best(monkeypatch):
     assert model(rank=1).fit(pairs, fold.values).posterior_.sweeps == 0
     calls.clear()
     assert model(rank=1, bayesian=True).fit(pairs, fold.values).posterior_.sweeps == 3
+
+
+def test_a_rank_that_is_not_ahead_after_a_few_sweeps_is_given_up(monkeypatch):
+    data = rf.data.random_completion((30, 20), rank=1, oversampling=4, seed=0, noise=0.2)
+    choice = choose(completion_of(data, None, "square", float), True, 1, None, 0, 0)
+    rival = judging.Verdict(5, np.ones(1), None, (5.0, 4.0, 3.0, 2.0, 1.0))
+
+    def looks(losses):
+        """How many of these losses are looked at."""
+        left = iter(losses)
+        size = sum(len(fold.test[0]) for fold, _ in choice.folds)
+        monkeypatch.setattr(judging, "_errors", lambda *_: np.full(size, np.sqrt(next(left))))
+        judging.judged(choice.folds, 0, lambda _: None, rival)
+        return len(losses) - len(list(left))
+
+    assert looks([5.1, 4.8, 4.7, 4.6, 4.5, 4.4]) == 4
+    assert looks([4.5, 3.5, 2.5, 1.5, 1.2, 1.1]) == 5
+    assert looks([4.5, 3.5, 2.5, 2.0, 1.2, 1.1]) == 4
 
 
 def test_what_is_not_finite_is_not_taken(monkeypatch, noisy):

@@ -4,6 +4,7 @@ What multiplies the unknowns x = [u, b] of a line is f = [v, 1], where z = [v, c
 All expectations are of polynomials of degree 2 in x and in z, which averages over sigma points have exactly.
 """
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -346,6 +347,21 @@ def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
         for a, b in zip(found[0].sides, other.sides, strict=True):
             np.testing.assert_array_equal(a.means, b.means)
             np.testing.assert_array_equal(a.covariances, b.covariances)
+
+
+def test_a_sweep_takes_memory_for_lines_and_not_for_entries():
+    rng = np.random.default_rng(0)
+    peaks = []
+    for count in (2_000, 60_000):
+        i, j = rng.integers(0, 60, count), rng.integers(0, 50, count)
+        observed = Observed.from_triples(i, j, rng.standard_normal(count), (60, 50), duplicates="keep")
+        model = Variational.of(observed, True)
+        state = model.swept(model.start(point(observed, rank=6)))
+        tracemalloc.start()
+        model.swept(state)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 8 * 2_000
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -1,4 +1,9 @@
-"""Intervals that hold what they promise: errors of entries held out say how wide they must be."""
+"""Intervals that hold what they promise: errors of entries held out say how wide they must be.
+
+Quantiles of a few hundred errors are uncertain themselves, and the models that made them had a tenth less to
+go by; the posterior's own deviations are about right where the data are as the model says. So few errors
+move these a little, and many decide alone.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ from scipy.special import ndtri
 
 Floats = NDArray[Any]
 _KEPT = 2001  # standardised errors, at most: their quantiles, evenly
-_FAITH = 10  # in the model's own deviations: as if so many errors more had come out as it says
+_FAITH = 500  # in the model's own intervals: as if so many errors more had come out as it says
 
 
 class Calibration(NamedTuple):
@@ -23,32 +28,38 @@ class Calibration(NamedTuple):
         By what the model's deviations are multiplied, so that errors have the size that they say.
     scores
         Errors divided by these deviations, in ascending order; quantiles of them if they are many.
+    held_out
+        How many errors there were.
     """
 
     scale: float
     scores: Floats
+    held_out: int
 
     @classmethod
     def of(cls, errors: Floats, deviations: Floats) -> Calibration:
         """Compare errors with what was predicted."""
         scores = np.sort(errors / deviations)
         scale = float(np.sqrt((np.sum(scores**2) + _FAITH) / (scores.size + _FAITH)))
-        if scores.size > _KEPT:
+        count = scores.size
+        if count > _KEPT:
             scores = np.quantile(scores, np.linspace(0.0, 1.0, _KEPT))
-        return cls(scale, np.asarray(scores / scale))
+        return cls(scale, np.asarray(scores / scale), count)
 
     def ends(self, coverage: float) -> tuple[float, float]:
-        """Return how many deviations below and above a prediction an interval ends (Vovk et al. 2005).
+        """Return how many deviations below and above a prediction an interval ends.
 
-        Of n + 1 errors of one kind, the next one is as likely at each place among them. Where the last place
-        is beyond all n, an end is that of a Gaussian, if this is farther.
+        Of n + 1 errors of one kind, the next one is as likely at each place among them (Vovk et al. 2005).
+        Where that place is beyond all n, and in part where n is small, an end is that of a Gaussian.
         """
         n, own = self.scores.size, gaussian_ends(coverage)
         place = ceil((n + 1) * (1 + coverage) / 2 - 1e-9)
-        if place <= n:
-            return float(self.scores[n - place]), float(self.scores[place - 1])
-        low, high = self.scores.min(initial=np.inf), self.scores.max(initial=-np.inf)
-        return min(float(low), own[0]), max(float(high), own[1])
+        if place > n:
+            return own
+        part = self.held_out / (self.held_out + _FAITH)
+        ends = self.scores[n - place], self.scores[place - 1]
+        low, high = (part * float(end) + (1 - part) * mine for end, mine in zip(ends, own, strict=True))
+        return low, high
 
 
 def gaussian_ends(coverage: float) -> tuple[float, float]:

@@ -81,7 +81,7 @@ def decided(choice: Choice, least: int, grow: bool, verbose: int, seed: int) -> 
             higher = min(_GROWTH * choice.rank, *choice.folds[0][0].joint.shape)
             if grow and tried[0][1].sweeps and higher > choice.rank and _has_factors(choice):
                 grown = _grown(choice, higher, seed)
-                tried.append((grown, judged(grown.folds, least, tell)))
+                tried.append((grown, judged(grown.folds, least, tell, rival=tried[0][1])))
         except KeyboardInterrupt:
             return choice._replace(interrupted=True), None
     best, verdict = tried[-1] if _better(tried[-1][1], tried[0][1]) else tried[0]

@@ -19,16 +19,20 @@ from rankfold.selection.holding_out import Triples
 Floats = NDArray[Any]
 # Sweeps tried at most, and how many in a row may be no better by a part that no user would notice. The first
 # ones may be worse than the fit while the priors, which begin as narrow as the fit, find their size.
-MOST, _PATIENCE, _NOTICED = 20, 6, 1e-4
+MOST, _PATIENCE, _NOTICED, _FEW = 20, 6, 1e-4, 3
 _BLOCK = 1 << 14  # entries whose covariances are gathered at a time
 
 
 class Verdict(NamedTuple):
-    """How many sweeps are best, 0 if the fit alone is; the losses held out; and the calibration."""
+    """How many sweeps are best, 0 if the fit alone is; the losses held out; and the calibration.
+
+    `path` has the mean losses after each number of sweeps that was tried.
+    """
 
     sweeps: int
     losses: Floats
     calibration: Calibration | None
+    path: tuple[float, ...] = ()
 
 
 class _Best(NamedTuple):
@@ -40,8 +44,13 @@ class _Best(NamedTuple):
     loss: float
 
 
-def judged(folds: Sequence[tuple[Fold, FactorPair]], least: int, tell: Tell) -> Verdict:
-    """Sweep on each fold from its point; `least` is how many sweeps there must be."""
+def judged(
+    folds: Sequence[tuple[Fold, FactorPair]], least: int, tell: Tell, rival: Verdict | None = None
+) -> Verdict:
+    """Sweep on each fold from its point; `least` is how many sweeps there must be.
+
+    Who is not ahead of a rival after a few sweeps gives up.
+    """
     models = [Variational.of(fold.joint.completion.observed, fold.joint.bias) for fold, _ in folds]
     tests = [fold.test for fold, _ in folds]
     weights = np.concatenate([data[:, 1] if data.shape[1] == 2 else np.ones(len(data)) for *_, data in tests])
@@ -49,14 +58,17 @@ def judged(folds: Sequence[tuple[Fold, FactorPair]], least: int, tell: Tell) -> 
     # With errors below the least noise there is, data are exact: all that sweeps could change is rounding.
     floor = float(np.mean([model.floor for model in models]))
     best: _Best | None = None
+    path: list[float] = []
     for sweep in range(MOST + 1):
         errors = _errors(models, states, tests)
         loss = float(np.mean(weights * errors**2))
+        path.append(loss)
         tell(f"sweep {sweep}  held-out loss {loss:.6g}")
         exact = best is not None and best.loss <= floor
         if sweep >= least and (best is None or (loss < (1 - _NOTICED) * best.loss and not exact)):
             best = _Best(sweep, states, errors, loss)
-        if sweep == MOST or exact or (best is not None and sweep - best.sweeps >= _PATIENCE):
+        in_vain = 0 if best is None else sweep - best.sweeps
+        if exact or sweep == MOST or in_vain == _PATIENCE or _behind(path, rival):
             break
         new = [model.swept(state) for model, state in zip(models, states, strict=True)]
         if not all(state.finite for state in new):
@@ -64,15 +76,16 @@ def judged(folds: Sequence[tuple[Fold, FactorPair]], least: int, tell: Tell) -> 
         if best is not None and not sweep:  # the fit as it is, with the covariances that a sweep gives it
             best = best._replace(states=[unswept(*each) for each in zip(states, new, strict=True)])
         states = new
-    return _verdict(best, models, tests, weights)
-
-
-def _verdict(best: _Best | None, models: list[Variational], tests: list[Triples], weights: Floats) -> Verdict:
     if best is None or not best.states[0].swept:
         return Verdict(0, np.empty(0), None)
     seen, deviations = weights > 0, _deviations(models, best.states, tests)
     calibration = Calibration.of(best.errors[seen], deviations[seen])
-    return Verdict(best.sweeps, weights * best.errors**2, calibration)
+    return Verdict(best.sweeps, weights * best.errors**2, calibration, tuple(path))
+
+
+def _behind(path: list[float], rival: Verdict | None) -> bool:
+    """Whether losses are no less than a rival's after as many sweeps, once these are a few."""
+    return rival is not None and len(path) > _FEW and path[-1] >= min(rival.path[: len(path)])
 
 
 def unswept(before: State, after: State) -> State:
