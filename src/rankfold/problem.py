@@ -11,7 +11,7 @@ from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.data_metric import DataMetric
 from rankfold.geometry.base import Geometry, Point, Tangent
 from rankfold.geometry.full_rank import FullRank
-from rankfold.geometry.lazily import introduce, lazily, made
+from rankfold.geometry.lazily import introduce, lazily, made, takes_sums
 from rankfold.linalg import gram, trace
 from rankfold.linalg.tall import Tall, reals
 from rankfold.remembered import remembered
@@ -135,7 +135,7 @@ class Here:
     @remembered
     def lazy_partials(self) -> tuple[Array, Array]:
         """The partial derivatives, as formulas take them."""
-        if self.problem.geometry.small_fields is None:
+        if not takes_sums(self.problem.geometry):
             return self.partials
         f_L, f_R = map(Tall.of, self.partials)
         return f_L, f_R
@@ -162,7 +162,7 @@ class Here:
     def lazily_lifted(self, dL: Array, dR: Array, before: Here | None = None) -> Tangent:
         """The same, lazy; its products with the derivatives here, and those `before`, will be asked for."""
         geometry = self.problem.geometry
-        if geometry.small_fields is None:
+        if not takes_sums(geometry):
             return geometry.lift(self.x, dL, dR)
         change = Tall.of(dL), Tall.of(dR)
         seen = [here.lazy_partials for here in (self, before) if here is not None]

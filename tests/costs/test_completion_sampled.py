@@ -42,11 +42,11 @@ def test_a_sample_is_the_polynomial_of_its_rows(data, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:.*no observed entry")
-def test_a_sample_is_never_thinner_than_every_eighth_row(data, monkeypatch):
+def test_a_sample_is_never_thinner_than_every_sixteenth_row(data, monkeypatch):
     monkeypatch.setattr(completion, "SAMPLED_ENTRIES", 10)
     cost = cost_of(data)
     curve = (data.L, data.L), (data.R, 2 * data.R)
-    np.testing.assert_array_equal(cost.sampled_polynomial(*curve), cost.polynomial(*curve, every=8))
+    np.testing.assert_array_equal(cost.sampled_polynomial(*curve), cost.polynomial(*curve, every=16))
     monkeypatch.setattr(completion, "SAMPLED_ENTRIES", len(data.values) // 2 + 1)
     assert cost.sampled_polynomial(*curve) is None
 

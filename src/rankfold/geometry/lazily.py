@@ -15,12 +15,17 @@ from rankfold.linalg.primitives import on_host
 from rankfold.linalg.tall import Leaf, Tall, learn, reals
 
 
+def takes_sums(geometry: Geometry) -> bool:
+    """Whether formulas of a geometry, which may be any object like one, take sums that are yet to be made."""
+    return getattr(geometry, "small_fields", None) is not None
+
+
 def lazily(geometry: Geometry, z: Point | Tangent) -> Point | Tangent:
     """Return z with `Tall` fields, and small ones on the host; z itself where formulas want arrays."""
-    if geometry.small_fields is None or any(isinstance(y, Tall) for y in z):
+    if not takes_sums(geometry) or any(isinstance(y, Tall) for y in z):
         return z
-    fields = zip(type(z)._fields, z, strict=True)
-    return type(z)(*(on_host(y) if name in geometry.small_fields else Tall.of(y) for name, y in fields))
+    small, fields = geometry.small_fields or (), zip(type(z)._fields, z, strict=True)
+    return type(z)(*(on_host(y) if name in small else Tall.of(y) for name, y in fields))
 
 
 def made(z: Point | Tangent, example: Array) -> Point | Tangent:
