@@ -254,6 +254,21 @@ def test_rounds_come_to_an_end(rounds, guesses, spike, over):
         assert (after.rounds, after.guesses) == (rounds + 1, guesses + (not spike))
 
 
+@pytest.mark.parametrize(("rank", "limit"), [(2, 16.0), (5, 10.0)])
+def test_the_limit_falls_with_the_rank(monkeypatch, rank, limit):
+    data, problem = drawn((60, 50), rank, 4.0)
+    seen = []
+
+    def spied(problem, x, limit):
+        seen.append(limit)
+        return np.array([3]), np.array([], int), limit
+
+    monkeypatch.setattr(trimmed, "farthest", spied)
+    state = ripe(problem, problem.geometry.from_factors(data.L + 0.1, data.R), trimmed.PATH)
+    assert rf.TrimmedContinuation().step(problem, state).guesses == 1
+    assert seen == [limit]
+
+
 @pytest.mark.parametrize(("values", "stuck"), [([1.0] * 8, True), ([2.5] + [1.0] * 7, False)])
 def test_stuck_is_a_value_that_has_not_halved_in_eight_steps(values, stuck):
     """The last step leaves the value at about 1: the first of nine decides."""

@@ -19,7 +19,9 @@ from rankfold.solvers.trimming import Lines, determined, farthest, no_lines, tak
 # A value that has not halved in so many steps: Gauss–Newton is at a minimum, or crawls to one.
 _WINDOW, _HALVED = 8, 0.5
 _FITTED = 1e-20  # of the value at W = 0: what is left is rounding
-_LIMIT = 10.0  # the leverage beyond which a line has run away
+# The leverage beyond which a line has run away is 6 + 20/r: 26 for r = 1, 10 for r = 5. Among 1000 lines of a
+# Gaussian matrix the largest are about 12 and 4.
+_LIMIT = 6.0, 20.0
 _ROUNDS = 20  # of setting lines aside, before they are taken back whatever the rest says
 _GUESSES = 4  # rounds without a line beyond the limit, in which the farthest one is set aside
 PATH, REST, WHOLE = "path", "rest", "whole"
@@ -130,22 +132,24 @@ class TrimmedContinuation:
         return RankContinuation(self.solver, slow=self.slow[attempt])
 
     def _next(self, problem: Problem, state: TrimmedState) -> TrimmedState:
-        rows, cols, most = farthest(problem, state.x, _LIMIT)
+        limit = _LIMIT[0] + _LIMIT[1] / problem.geometry.rank
+        rows, cols, most = farthest(problem, state.x, limit)
+        far = most > limit
         if state.stage == REST:
-            over = state.rounds >= _ROUNDS or (most <= _LIMIT and state.guesses >= _GUESSES)
+            over = state.rounds >= _ROUNDS or (not far and state.guesses >= _GUESSES)
             if over or _fits(problem, state, state.inner.value):
                 return self._whole(problem, state)
-            return self._rest(problem, state, rows, cols, most)
+            return self._rest(problem, state, rows, cols, far)
         if state.misfit < state.least:
             state = replace(state, best=state.x, least=state.misfit)
         if state.stage == PATH:
-            return self._rest(problem, state, rows, cols, most)
-        if most > _LIMIT and state.attempt + 1 < len(self.slow):
+            return self._rest(problem, state, rows, cols, far)
+        if far and state.attempt + 1 < len(self.slow):
             return self._again(problem, state)
         return self._settled(problem, state)
 
     def _rest(
-        self, problem: Problem, state: TrimmedState, rows: Lines, cols: Lines, most: float
+        self, problem: Problem, state: TrimmedState, rows: Lines, cols: Lines, far: bool
     ) -> TrimmedState:
         """Set more lines aside."""
         rows, cols = np.union1d(state.rows, rows), np.union1d(state.cols, cols)
@@ -154,7 +158,7 @@ class TrimmedContinuation:
         report = StepReport(note=f"{_number(rows, cols)} set aside")
         return replace(
             state, inner=inner, stage=REST, misfit=problem.value(x), values=(), ripe=False, report=report,
-            rows=rows, cols=cols, rounds=state.rounds + 1, guesses=state.guesses + (most <= _LIMIT),
+            rows=rows, cols=cols, rounds=state.rounds + 1, guesses=state.guesses + (not far),
         )  # fmt: skip
 
     def _whole(self, problem: Problem, state: TrimmedState) -> TrimmedState:
