@@ -36,7 +36,7 @@ DEFAULTS = {
         "tol": "auto",
         "dtype": "float64",
     }
-    | {"shape": None},
+    | {"shape": None, "bayesian": "auto"},
     "LowRankImputer": COMMON
     | {"rank": "auto", "missing_values": "nan", "keep_empty_features": False, "add_indicator": False}
     | {"max_iter": 50, "tol": 1e-2},
