@@ -96,7 +96,7 @@ EASY = {
 NOISY = {
     f"noise {noise:g}, {rho:g}": Row(SMALL._replace(oversampling=rho), noise=noise)
     for rho in (1.5, 2.0, 3.0, 4.0)
-    for noise in (1e-6, 1e-4, 1e-2, 1e-1)
+    for noise in (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
 }
 ROWS = WANTED | MORE | EASY | NOISY
 

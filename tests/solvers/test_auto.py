@@ -51,6 +51,15 @@ def test_a_bad_start_goes_to_continuation_at_once():
     assert data.relative_error(*auto.factors) < 1e-8
 
 
+def test_a_bad_start_costs_one_evaluation():
+    """One at the start, one and the blocks of the metric at its leading pair."""
+    _, problem = problem_of((2000, 2000), 5, 4.0, condition=1e4)
+    x0 = problem.start()
+    state = Auto().init(problem, x0)
+    assert (state.level, state.inner.rank) == (1, 1)
+    assert (problem.counts.gradients, problem.counts.blocks) == (2, 1)
+
+
 def test_a_start_whose_leading_pair_is_noise_is_left_to_conjugate_gradients():
     _, problem = problem_of((4000, 4000), 5, 3.0)
     at_start = problem.cost.value(*problem.geometry.factors(problem.start()))

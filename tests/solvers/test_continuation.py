@@ -7,6 +7,8 @@ import pytest
 import rankfold as rf
 from dense import DenseCost
 from geometry.variants import VARIANTS
+from rankfold.linalg import svd_of_product
+from rankfold.problem import Counts
 from rankfold.run.checkpoint import Checkpoint
 from rankfold.solvers.continuation import ContinuationState
 from rankfold.solvers.growth import collapsed, dominant_pairs, grown, truncated
@@ -233,6 +235,84 @@ def test_growth_counts_the_work_that_it_takes():
     assert counts.gradients == cost.products + 1 == 11  # one for the value here
 
 
+def one_pair_left():
+    """A completion at rank 1, of whose gradient one pair stands out; and that pair, outside W."""
+    data, cost = completion((300, 250), 2, 12.0, condition=3.0)
+    U, s, V = svd_of_product(data.L, data.R)
+    L, R = U[:, :1] * s[0], V[:, :1]
+    S = cost.gradient_matrix(L, R) @ np.eye(250)
+    u, _, vt = np.linalg.svd(
+        S - U[:, :1] @ (U[:, :1].T @ S) - (S @ R) @ R.T + L @ (L.T @ S @ R) @ R.T / s[0] ** 2
+    )
+    return cost, L, R, u[:, 0], vt[0]
+
+
+class Watched:
+    """A matrix that counts its products on each side."""
+
+    def __init__(self, S):
+        self.S, self.asked = S, [0, 0]
+
+    def __matmul__(self, X):
+        self.asked[0] += 1
+        return self.S @ X
+
+    def transposed_times(self, Y):
+        self.asked[1] += 1
+        return self.S.transposed_times(Y)
+
+
+def test_the_search_ends_when_singular_values_settle(monkeypatch):
+    cost, L, R, u, v = one_pair_left()
+    counts, S = Counts(), Watched(cost.gradient_matrix(L, R))
+    monkeypatch.setattr(cost, "gradient_matrix", lambda L, R: S)
+    U, s, V = dominant_pairs(cost, L, R, 1, settled=0.02, counts=counts)
+    assert abs(U[:, 0] @ u) > 0.999
+    assert abs(V[:, 0] @ v) > 0.99
+    assert 3 <= counts.gradients <= 5
+    assert S.asked == [counts.gradients, counts.gradients - 1]  # none to go on from, at the end
+    fine = dominant_pairs(cost, L, R, 1, settled=1e-9)[1]
+    assert 1e-9 < 1 - (s[0] / fine[0]) ** 2 < 0.02
+
+
+@pytest.mark.parametrize("settled", [0.0, 0.02])
+def test_other_searches_take_all_ten_products(settled):
+    cost, L, R, u, v = one_pair_left()
+    counts = Counts()
+    U, _, V = dominant_pairs(cost + rf.Frobenius(0.0), L, R, 1, settled=settled, counts=counts)
+    assert counts.gradients == 10
+    assert min(abs(U[:, 0] @ u), abs(V[:, 0] @ v)) > 0.999
+    again = Counts()
+    dominant_pairs(cost, L, R, 1, settled=0.0, counts=again)
+    assert again.gradients == 10
+
+
+def test_growth_of_a_quadratic_cost_asks_for_one_polynomial():
+    """And for no evaluation of the point that it starts from, if that is known."""
+    _, cost = completion(rank=3)
+    problem = preconditioned(cost, 1)
+    here = problem.at(problem.start())
+    assert here.value > 0
+    before = replace(problem.counts)
+    assert grown(problem, here.x, here=here) is not None
+    assert problem.counts == replace(before, gradients=before.gradients + 10, polynomials=1)
+    assert grown(problem, here.x) is not None
+    assert problem.counts.gradients == before.gradients + 21
+
+
+def test_a_continuation_hands_on_what_it_knows_and_when_to_end_a_search():
+    _, cost = completion(rank=2, oversampling=10.0)
+    problem, gradients = preconditioned(cost, 2), []
+    for settled in (0.0, 0.02):
+        method = rf.RankContinuation(settled=settled)
+        state = replace(method.init(problem, problem.start()), ripe=True)
+        before = problem.counts.gradients
+        assert method.step(problem, state).rank == 2
+        gradients.append(problem.counts.gradients - before)
+    assert gradients[0] == 11  # ten products, and the evaluation at the new point
+    assert gradients[1] < 8
+
+
 def test_truncation_is_the_best_approximation():
     problem = preconditioned(DenseCost((9, 7)), 3)
     x = problem.geometry.random_point(seed=0)
@@ -243,7 +323,16 @@ def test_truncation_is_the_best_approximation():
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("start", 0), ("grow", 0), ("slow", 1.0), ("slow", -1e-9), ("last", 0)]
+    ("option", "value"),
+    [
+        ("start", 0),
+        ("grow", 0),
+        ("slow", 1.0),
+        ("slow", -1e-9),
+        ("last", 0),
+        ("settled", 1.0),
+        ("settled", -1e-9),
+    ],
 )
 def test_options_are_checked(option, value):
     with pytest.raises(ValueError, match=option):

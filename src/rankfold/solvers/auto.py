@@ -76,15 +76,14 @@ class Auto:
 
     def init(self, problem: Problem, x0: Point) -> AutoState:
         """Start with conjugate gradients at x0, or with continuation if only its leading pair is good."""
-        zero, methods = problem.cost.value_at_zero, _methods(problem)
-        inner = methods[0].init(problem, x0)
-        if isinstance(methods[1], RankContinuation) and inner.value > _BAD_START * zero > 0:
+        zero, here, methods = problem.cost.value_at_zero, problem.at(x0), _methods(problem)
+        if isinstance(methods[1], RankContinuation) and here.value > _BAD_START * zero > 0:
             leading = methods[1].init(problem, x0)
             if leading.value < zero:
-                bad = f"the start is {inner.value / zero:.0f} times as bad as W = 0"
+                bad = f"the start is {here.value / zero:.0f} times as bad as W = 0"
                 report = StepReport(note=f"{bad}, its leading pair is not: RankContinuation")
                 return AutoState(inner=leading, level=1, start=x0, report=report)
-        return AutoState(inner=inner, level=0, start=x0)
+        return AutoState(inner=ConjugateGradient().begin(here), level=0, start=x0)
 
     def step(self, problem: Problem, state: AutoState) -> AutoState:
         """Let the method at work take a step; or hand over to the next, if it stagnates."""
@@ -120,4 +119,4 @@ def _methods(problem: Problem) -> tuple[Method[Any], ...]:
         second = ReweightedContinuation()
     if problem.geometry.rank == 1:
         return ConjugateGradient(), second
-    return ConjugateGradient(), RankContinuation(slow=0.03), second
+    return ConjugateGradient(), RankContinuation(slow=0.03, settled=0.02), second

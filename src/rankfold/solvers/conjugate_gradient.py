@@ -106,12 +106,15 @@ class ConjugateGradient:
 
     def init(self, problem: Problem, x0: Point) -> ConjugateGradientState:
         """Start at x0, down the gradient."""
-        here = problem.at(x0)
+        return self.begin(problem.at(x0))
+
+    def begin(self, here: Here) -> ConjugateGradientState:
+        """Start here, down the gradient."""
         metric = Metric.chosen(self.metric, here)
         uphill = metric.lazy_gradient(here)
         state = _downhill(here, metric, uphill, t=0.0, calibration=1.0, report=StepReport())
         tried = self.metric == "auto" and metric.formed is not None
-        return replace(state, trial=Trial(x0) if tried else None)
+        return replace(state, trial=Trial(here.x) if tried else None)
 
     def step(self, problem: Problem, state: ConjugateGradientState) -> ConjugateGradientState:
         """Go along the direction, and make the next one conjugate to it; or give up a metric that failed."""

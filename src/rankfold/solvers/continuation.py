@@ -51,6 +51,10 @@ class RankContinuation:
     last
         The rank to end with; if None, the problem's. It may be larger: the start point is then that of the
         problem's rank, which for a high `last` is much cheaper to find.
+    settled
+        The search for a direction in a `Completion` ends once Σ σ² of what it has found grows by less than
+        this part with one more product; with 0, after ten products. 0.02 saves more than half of the search
+        where one direction stands out, as it does with entries to spare.
 
     Examples
     --------
@@ -69,6 +73,7 @@ class RankContinuation:
     grow: int = 1
     slow: float = 0.1
     last: int | None = None
+    settled: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("start", "grow", "last"):
@@ -77,6 +82,8 @@ class RankContinuation:
                 raise ValueError(f"{name} must be at least 1, not {value!r}")
         if not 0 <= self.slow < 1:
             raise ValueError(f"slow must be at least 0 and below 1, not {self.slow!r}")
+        if not 0 <= self.settled < 1:
+            raise ValueError(f"settled must be at least 0 and below 1, not {self.settled!r}")
 
     def init(self, problem: Problem, x0: Point) -> ContinuationState:
         """Start from the leading singular pairs of x0."""
@@ -108,7 +115,8 @@ class RankContinuation:
             rank = state.rank - lost
             return self._at(problem, truncated(present, state.x, rank), rank, limit=rank)
         more = min(self.grow, state.limit - state.rank)
-        if more and (x := grown(present, state.x, more)) is not None:
+        here = getattr(state.inner, "here", None)
+        if more and (x := grown(present, state.x, more, settled=self.settled, here=here)) is not None:
             return self._at(problem, x, state.rank + more, state.limit)
         # Either the solver has stalled at the last rank, or no further direction lowers the value.
         why = state.inner.stalled or f"rank {state.rank} leaves nothing to explain"

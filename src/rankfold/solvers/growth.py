@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import isfinite
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from rankfold.costs.base import Array, Cost, Products
+from rankfold.costs.completion import Completion
+from rankfold.entries.store import Operator
 from rankfold.geometry.base import Point
 from rankfold.linalg import asarray_like, eps, gram, svd_of_product, sym, trace
-from rankfold.problem import Problem
+from rankfold.problem import Counts, Here, Problem
+from rankfold.solvers.line_search import change_along, minimiser
 
-# Per growth: products with the gradient on each side, a pair of which counts as a gradient (and costs as
-# much, or less for completions), and random directions beyond those asked for. With 6 products a wrong
-# direction came up now and then (4000², r = 10, κ = 1e5, ρ = 3), which the solver could not turn; from 10
-# on the solver takes as many iterations as with exact singular vectors.
+# Per growth: at most so many products with the gradient on each side, a pair of which counts as a gradient
+# (and costs as much, or less for completions), and random directions beyond those asked for. With 6 a wrong
+# direction came up now and then (4000², r = 10, κ = 1e5, ρ = 3), which the solver could not turn; from 10 on
+# the solver takes as many iterations as with exact singular vectors. To end as soon as singular values settle
+# costs no iterations there, nor on P4 (4 or 5 products in turn): values err by the square of what vectors do.
 _PRODUCTS, _EXTRA = 10, 1
 _HALVINGS = 30
 _HALF = 0.5  # of a unit vector: less is left of one that was within the others, but for rounding
@@ -25,14 +31,19 @@ _COLLAPSED = 100.0
 
 
 def dominant_pairs(
-    cost: Cost, L: Array, R: Array, count: int, symmetric: bool = False
+    cost: Cost,
+    L: Array,
+    R: Array,
+    count: int,
+    symmetric: bool = False,
+    settled: float = 0.0,
+    counts: Counts | None = None,
 ) -> tuple[Array, Array, Array]:
     """Return U, s, V with about the `count` dominant singular pairs of S = ∇f(L Rᵀ), seen through products.
 
     Only the part of S outside the column and row spaces of W counts, for a direction inside them is no new
-    one. Two Krylov sequences at once, from random X and random Y, since an evaluation gives a product on each
-    side; then the singular pairs of S Q Qᵀ, with Q a basis of all that X has been. If `symmetric`, those of
-    (S + Sᵀ)/2.
+    one. Krylov sequences from random blocks; then the singular pairs of S Q Qᵀ, with Q a basis of all that X
+    has been. If `symmetric`, those of (S + Sᵀ)/2. `settled`: see `RankContinuation`.
     """
     xp = array_namespace(L)
     outside = [_outside(Z) for Z in (L, R)]
@@ -42,31 +53,84 @@ def dominant_pairs(
         _orthonormal(out(asarray_like(rng.standard_normal((d, width)), L)))
         for d, out in zip(cost.shape, outside, strict=True)
     )
-    products = _products(cost, L, R, symmetric)
-    Q, SQ = X[:, :0], Y[:, :0]
-    for _ in range(max(1, min(_PRODUCTS, (min(cost.shape) - L.shape[1]) // width))):
-        S_X, St_Y = products(X, Y)
-        S_X, St_Y = outside[0](S_X), outside[1](St_Y)
+    sides = _sides(cost, L, R, Y, symmetric, settled)
+    Q, SQ, size = X[:, :0], Y[:, :0], 0.0
+    for left in range(max(1, min(_PRODUCTS, (min(cost.shape) - L.shape[1]) // width)), 0, -1):
+        S_X = outside[0](sides.times(X))
         Q, SQ = xp.concat([Q, X], axis=1), xp.concat([SQ, S_X], axis=1)
-        Z = _orthonormal(St_Y - Q @ gram(Q, St_Y))
-        # Twice, so that rounding does not bring back what was projected out (Kahan). Where S has no further
-        # direction, Z was nothing else: others are as good.
-        Z = outside[1](Z - Q @ gram(Q, Z))
-        other = asarray_like(rng.standard_normal((cost.shape[1], width)), L)
-        Z = xp.where(xp.linalg.vector_norm(Z, axis=0) > _HALF, Z, outside[1](other - Q @ gram(Q, other)))
-        X, Y = _orthonormal(Z), _orthonormal(S_X)
-    U, s, V = svd_of_product(SQ, Q)
-    return U[:, :count], s[:count], V[:, :count]
+        if counts is not None:
+            counts.gradients += 2 if symmetric else 1
+        before, size = size, float(xp.sum(xp.linalg.eigvalsh(gram(SQ, SQ))[-count:]))
+        if left == 1 or size < (1 + sides.settled) * before:
+            break
+        X = _beside(Q, outside[1](sides.back(S_X)), outside[1], rng)
+    U, T = xp.linalg.qr(SQ)
+    A, s, Ct = xp.linalg.svd(T, full_matrices=False)
+    return U @ A[:, :count], s[:count], Q @ Ct.T[:, :count]
 
 
-def descending_pairs(cost: Cost, L: Array, R: Array, count: int) -> tuple[Array, Array, Array]:
+def _beside(Q: Array, Z: Array, outside: Callable[[Array], Array], rng: np.random.Generator) -> Array:
+    """Return an orthonormal basis of what Z has beside Q; of random vectors where that is only rounding."""
+    xp = array_namespace(Q)
+    # Twice, so that rounding does not bring back what was projected out (Kahan). Where S has no further
+    # direction, Z was nothing else: others are as good.
+    Z = _orthonormal(Z - Q @ gram(Q, Z))
+    Z = outside(Z - Q @ gram(Q, Z))
+    kept = xp.linalg.vector_norm(Z, axis=0) > _HALF
+    if not bool(xp.all(kept)):
+        other = asarray_like(rng.standard_normal(Z.shape), Q)
+        Z = xp.where(kept, Z, outside(other - Q @ gram(Q, other)))
+    return _orthonormal(Z)
+
+
+@dataclass
+class _InTurn:
+    """Products with a matrix at hand, first on one side and then on the other: a sequence from X alone."""
+
+    S: Operator
+    settled: float
+
+    def times(self, X: Array) -> Array:
+        return self.S @ X
+
+    def back(self, S_X: Array) -> Array:
+        return self.S.transposed_times(S_X)
+
+
+@dataclass
+class _AtOnce:
+    """Products by evaluations, each of which gives one on either side: a second sequence, from Y, is free."""
+
+    products: Products
+    Y: Array
+    St_Y: Any = None
+    settled: float = 0.0
+
+    def times(self, X: Array) -> Array:
+        S_X, self.St_Y = self.products(X, self.Y)
+        return S_X
+
+    def back(self, S_X: Array) -> Array:
+        self.Y = _orthonormal(S_X)
+        return self.St_Y
+
+
+def _sides(cost: Cost, L: Array, R: Array, Y: Array, symmetric: bool, settled: float) -> _InTurn | _AtOnce:
+    if settled and isinstance(cost, Completion) and not symmetric:
+        return _InTurn(cost.gradient_matrix(L, R), settled)
+    return _AtOnce(_products(cost, L, R, symmetric), Y)
+
+
+def descending_pairs(
+    cost: Cost, L: Array, R: Array, count: int, settled: float = 0.0, counts: Counts | None = None
+) -> tuple[Array, Array, Array]:
     """Return -U, s, U with the up to `count` least eigenvalues -s < 0 of (S + Sᵀ)/2 outside W, where L = R.
 
     Adding t U diag(s) Uᵀ keeps a positive semidefinite W so, and is the steepest way down that does. Half of
     the dominant pairs may well belong to positive eigenvalues, hence twice as many.
     """
     xp = array_namespace(L)
-    Q, _, _ = dominant_pairs(cost, L, R, 2 * count, symmetric=True)
+    Q, _, _ = dominant_pairs(cost, L, R, 2 * count, True, settled, counts)
     S_Q, _ = _products(cost, L, R, symmetric=True)(Q, Q)
     values, E = xp.linalg.eigh(sym(gram(Q, S_Q)))
     negative = min(count, sum(float(value) < 0 for value in values))
@@ -99,33 +163,57 @@ def _outside(Z: Array) -> Callable[[Array], Array]:
     return lambda X: X - B @ gram(B, X)
 
 
-def grown(problem: Problem, x: Point, count: int = 1, threshold: float = 0.0) -> Point | None:
+def grown(
+    problem: Problem,
+    x: Point,
+    count: int = 1,
+    threshold: float = 0.0,
+    settled: float = 0.0,
+    here: Here | None = None,
+) -> Point | None:
     """Return a point of rank k + `count` with a lower value, from a point of rank k; None if there is none.
 
     The gradient's dominant singular pairs are appended, with the best common factor t: exact if the cost is
     quadratic in W, else Newton's first step, halved until the value falls. With a `threshold`, pairs whose
-    singular value is below it do not count, and t is shortened as a nuclear norm of that weight would.
+    singular value is below it do not count, and t is shortened as a nuclear norm of that weight would. `here`
+    is the problem at x, where that is known.
     """
+    here = here or problem.at(x)
     cost, (L, R) = problem.cost, problem.geometry.factors(x)
     xp = array_namespace(L)
     find = descending_pairs if problem.geometry.symmetric else dominant_pairs
-    U, s, V = find(cost, L, R, count)
-    problem.counts.gradients += 2 * _PRODUCTS if problem.geometry.symmetric else _PRODUCTS
+    U, s, V = find(cost, L, R, count, settled=settled, counts=problem.counts)
     if not (s.shape[0] and float(s[0]) > threshold):
         return None
     left, right = xp.concat([L, xp.zeros_like(U)], axis=1), xp.concat([R, V], axis=1)
     down = xp.concat([xp.zeros_like(L), -U * s], axis=1)
-    bend = curvature(cost, left, right, down)
-    here = problem.at(x)
-    t = (1 - threshold / float(s[0])) * (float(xp.sum(s * s)) / bend if bend > 0 else 1.0)
-    problem.counts.hessians += 1
+    t = _lower(here, left, down, right, float(xp.sum(s * s)), 1 - threshold / float(s[0]))
+    if not t:
+        return None
+    return problem.with_rank(L.shape[1] + s.shape[0]).geometry.from_factors(left + t * down, right)
+
+
+def _lower(here: Here, L: Array, dL: Array, R: Array, slope: float, part: float) -> float:
+    """Return a step along dL Rᵀ, where the value falls by `slope` at first, to a lower value; 0 without one.
+
+    It is this part of the step to the least value on the line, as far as the second derivative knows that.
+    """
+    cost, counts = here.problem.cost, here.problem.counts
+    if cost.quadratic:
+        counts.polynomials += 1
+        coefficients = cost.polynomial([L, dL], [R])
+        t = part * minimiser(coefficients)
+        return t if change_along(coefficients, t) < -here.noise else 0.0
+    counts.hessians += 1
+    bend = curvature(cost, L, R, dL)
+    t = part * (slope / bend if bend > 0 else 1.0)
     for _ in range(_HALVINGS):
-        value = cost.value(left + t * down, right)
-        problem.counts.values += 1
+        value = cost.value(L + t * dL, R)
+        counts.values += 1
         if isfinite(value) and value < here.value - here.noise:
-            return problem.with_rank(L.shape[1] + s.shape[0]).geometry.from_factors(left + t * down, right)
+            return t
         t /= 2
-    return None
+    return 0.0
 
 
 def curvature(cost: Cost, L: Array, R: Array, dL: Array) -> float:
