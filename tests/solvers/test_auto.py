@@ -49,6 +49,8 @@ def test_a_bad_start_goes_to_continuation_at_once():
     assert auto.converged
     assert auto.trace[0].note.endswith("RankContinuation")
     assert data.relative_error(*auto.factors) < 1e-8
+    plain = rf.minimize(problem, rf.RankContinuation(slow=0.1, settled=0.02), tolerance=1e-20)
+    assert np.array_equal(plain.trace["value"], auto.trace["value"])
 
 
 def test_a_bad_start_costs_one_evaluation():

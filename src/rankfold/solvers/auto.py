@@ -119,4 +119,4 @@ def _methods(problem: Problem) -> tuple[Method[Any], ...]:
         second = ReweightedContinuation()
     if problem.geometry.rank == 1:
         return ConjugateGradient(), second
-    return ConjugateGradient(), RankContinuation(slow=0.03, settled=0.02), second
+    return ConjugateGradient(), RankContinuation(slow=0.1, settled=0.02), second
