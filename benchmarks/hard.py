@@ -1,6 +1,6 @@
 """Hard completion instances: ill-conditioned, few entries, or noise; and what `auto` costs on easy ones.
 
-    python -m benchmarks.hard --table --jobs 16 [--seeds 20] [--only NAME ...] [--others gnmr ...]
+    python -m benchmarks.hard --table --jobs 16 [--seeds 20] [--first 0] [--only NAME ...] [--others gnmr ...]
 
 Every instance samples at least r entries per row and column. A success is a relative error of the whole W
 within the row's bound (and, where the row says so, f ≤ 1e-20 · f(0)). Every run has a process of its own with
@@ -158,10 +158,10 @@ def keep(runs: list[Run]) -> None:
     OUT.write_text(f"[\n{lines}\n]\n", "utf-8")
 
 
-def measure(names: list[str], seeds: int, jobs: int, others: list[str], runs: list[Run]) -> list[Run]:
+def measure(names: list[str], seeds: range, jobs: int, others: list[str], runs: list[Run]) -> list[Run]:
     """Run what is not among `runs`, a process each; first a seed of each row, which compiles its kernels."""
     done = {(run["row"], run["seed"]) for run in runs} if not others else set()
-    todo = [(name, seed) for name in names for seed in range(seeds) if (name, seed) not in done]
+    todo = [(name, seed) for name in names for seed in seeds if (name, seed) not in done]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=1) as pool:
         first = dict(reversed(todo))
@@ -237,13 +237,19 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="make the wanted rows, and easy ones, anew")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="the first of the seeds")
     parser.add_argument("--only", nargs="*", choices=ROWS)
     parser.add_argument("--others", nargs="*", choices=METHODS, default=[])
     options = parser.parse_args()
     OUT.parent.mkdir(parents=True, exist_ok=True)
     names = options.only or ([*WANTED, "easy P1", "easy P2"] if options.table else list(ROWS))
     kept = [run for run in load() if not (options.table and run["row"] in names)]
-    report(names, measure(names, options.seeds, options.jobs, options.others, kept))
+    report(
+        names,
+        measure(
+            names, range(options.first, options.first + options.seeds), options.jobs, options.others, kept
+        ),
+    )
 
 
 if __name__ == "__main__":

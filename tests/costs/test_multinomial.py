@@ -64,7 +64,7 @@ def test_stripes_and_threads_change_nothing(monkeypatch, weighted):
     plain = everything(rf.Multinomial(*data, weights=weights))
     monkeypatch.setattr(sorted_entries, "STRIPES", ((11, 2), (50, 1)))
     monkeypatch.setattr(sorted_entries, "CHUNK_ENTRIES", 64)
-    monkeypatch.setattr(pool, "SERIAL_WORK", 0)
+    monkeypatch.setattr(pool, "WORTH_A_HELPER", 1)
     cost = rf.Multinomial(*data, weights=weights)
     assert cost.observed.by_row.stripes == 3
     assert cost.observed.by_column.stripes == 5

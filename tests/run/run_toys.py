@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from math import nan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -45,6 +45,9 @@ class Flat:
     shape: tuple[int, int]
     rank: int
     metric: str = "euclidean"
+    has_factors: ClassVar = False
+    symmetric: ClassVar = False
+    small_fields: ClassVar = None
 
     def factors(self, x):
         return x
@@ -59,6 +62,8 @@ class Flat:
 
     def from_svd(self, U, s, V):
         return Pair(U * s, V)
+
+    nearest = from_svd
 
     def gradient(self, x, f_L, f_R):
         return Pair(f_L, f_R)

@@ -40,7 +40,7 @@ COSTS = {
 
 
 def here_of(cost, seed=0, variant="GH-preconditioned"):
-    problem = rf.Problem(cost, VARIANTS[variant](cost.shape, 3))
+    problem = VARIANTS[variant].problem(cost, 3)
     return problem.at(well_conditioned_point(problem.geometry, seed))
 
 
@@ -115,7 +115,7 @@ def test_a_step_is_the_same_along_a_fibre(name, seed):
     assert_allclose(other, W, atol=1e-6 * np.abs(W).max())
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", [name for name in VARIANTS if not VARIANTS[name].symmetric])
 def test_a_step_goes_along_the_same_change_of_w_on_every_geometry(name):
     """To first order: retractions differ in the second."""
     reference = here_of(COSTS["completion"])

@@ -120,9 +120,9 @@ def test_an_unknown_format_lists_the_known_ones(tmp_path):
         read_triples(tmp_path / "x.csv", format="json")
 
 
-@pytest.mark.parametrize("columns", [(0, 1), ("u", "u", "v"), (0, 0, 1)])
-def test_three_different_columns_are_needed(columns):
-    with pytest.raises(ValueError, match="columns must name three"):
+@pytest.mark.parametrize("columns", [(0,), (0, 0), ("u", "u", "v"), (0, 0, 1)])
+def test_different_columns_are_needed(columns):
+    with pytest.raises(ValueError, match="columns must name"):
         read_triples(io.BytesIO(b"u,v,w\n1,2,3\n"), columns)
     with pytest.raises(ValueError, match="three different names"):
         write_triples(io.BytesIO(), read_triples(io.BytesIO(b"1,2,3\n")), columns)

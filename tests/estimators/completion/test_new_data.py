@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 
 import rankfold as rf
 from estimators.completion.rating_data import everywhere, model, ratings, rmse
+from rankfold.entries.sorted_entries import sorted_entries
 from rankfold.estimators.completion.convex_lines import ConvexLines
 
 WEIGHT = 0.7
@@ -258,6 +259,13 @@ def test_each_new_line_gets_to_the_minimum_of_what_it_pays(name, size, ridge):
         best = min(minimize(pays, start, tol=1e-12).fun for start in (np.zeros(3), x[i]))
         assert pays(x[i]) <= best + 1e-9 * (1 + abs(best))
     assert not x[3].any()  # no entry
+
+
+def test_a_line_finds_its_minimum_from_where_all_its_losses_are_straight():
+    """Beside lines whose losses curve: what is believed of a straight one makes a first step far too long."""
+    side = sorted_entries(np.arange(3), np.zeros(3, int), np.array([0.1, 3.0, -700.0]), (3, 1), np.uint32, 1)
+    lines = ConvexLines(side, rf.Loss.named("huber"), np.ones((1, 1)), np.full((3, 1), 1e-8))
+    np.testing.assert_allclose(lines.minimised()[:, 0], [0.1, 3.0, -700.0], rtol=1e-6)
 
 
 def test_a_new_row_of_large_counts_goes_to_no_infinity():

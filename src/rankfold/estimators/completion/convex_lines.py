@@ -19,7 +19,7 @@ _BLOCK = 1 << 18  # entries looked at together
 # A loss that is nearly straight, or bends the other way, is taken to curve by this part of the mean of its
 # line: a Newton step could go anywhere. A line counts as curved by at least a part of the mean of all.
 _LEAST_CURVATURE, _LEAST_LINE = 0.03, 1e-3
-_HALVINGS = 12
+_HALVINGS = 40  # where every loss of a line is straight, a step may be much too long
 _ROUNDS = 200
 _HIDDEN = 1e-14  # a change of a line's cost by this part of its terms' sizes is rounding
 

@@ -27,7 +27,7 @@ class Pattern(NamedTuple):
         places, indices = indptr[:-1].copy(), np.empty_like(side.indices)
         for s in range(side.stripes):
             starts = side.stripe(s)[1].view(np.int64)
-            for first, last in pairwise(side.bounds[s].tolist()):  # a chunk at a time, for memory's sake
+            for first, last in pairwise(side.bounds.tolist()):  # a chunk at a time, for memory's sake
                 part, free = starts[first : last + 1], places[first:last]
                 lengths = part[1:] - part[:-1]
                 entries = np.arange(part[0], part[-1])

@@ -106,7 +106,7 @@ class Posterior(NamedTuple):
         """
         indptr, indices = earlier.entries
         lines = len(indptr) - 1
-        bounds = np.array([[0, lines]], dtype=np.uint64)
+        bounds = np.array([0, lines], dtype=np.uint64)
         side = SortedEntries(
             indptr.view(np.uint64), indices, np.zeros((indices.size, 1)), bounds, len(other.means)
         )
