@@ -167,7 +167,7 @@ def parse(block: bytes, layout: Layout, types: Sequence[Any]) -> Any:
     names = [str(k) for k in range(len(layout.names))]
     chosen = [names[place] for place in layout.places]
     return pa_csv.read_csv(
-        pa.BufferReader(block),
+        pa.BufferReader(_owned(block)),
         read_options=pa_csv.ReadOptions(column_names=names),
         parse_options=pa_csv.ParseOptions(delimiter=layout.separator),
         convert_options=pa_csv.ConvertOptions(
@@ -176,6 +176,17 @@ def parse(block: bytes, layout: Layout, types: Sequence[Any]) -> Any:
             null_values=[""],  # a label may well be called NA
         ),
     )
+
+
+def _owned(block: bytes) -> Any:
+    """Return a copy in Arrow's own memory.
+
+    Arrow's threads may be the last to let go of what they have parsed, and to free Python's bytes they need
+    Python: while the interpreter exits, the process would abort.
+    """
+    buffer = pa.allocate_buffer(len(block))
+    np.frombuffer(buffer, np.uint8)[:] = np.frombuffer(block, np.uint8)
+    return buffer
 
 
 def explain(
