@@ -77,8 +77,14 @@ def _fit_for_kernels(arrays: Sequence[Array]) -> bool:
 
 
 def _own_gram(A: Array, B: Array) -> NDArray[Any]:
-    """AᵀB in the library of both, or in NumPy where they are of two."""
-    return on_host(A.T @ B) if type(A) is type(B) else on_host(A).T @ on_host(B)
+    """AᵀB in the library of both, or in NumPy where they are of two; with the bits of (BᵀA)ᵀ.
+
+    Which of two arrays is the older one differs between a run and one that is resumed, and some BLAS round by
+    that.
+    """
+    if type(A) is not type(B):
+        A, B = on_host(A), on_host(B)
+    return on_host(A.T @ A if A is B else (A.T @ B + (B.T @ A).T) / 2)
 
 
 def _plain_sum(terms: Sequence[Term]) -> Array:
