@@ -26,7 +26,6 @@ from rankfold.estimators.completion.offsets import predictions
 from rankfold.estimators.completion.pattern import counted
 from rankfold.estimators.fitting import all_or_nothing
 from rankfold.estimators.inputs import checked_places
-from rankfold.estimators.recommending import Recommender
 from rankfold.estimators.tensors import like_given, without_tensors
 from rankfold.fingerprint import fingerprint
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 18  # predictions made at a time
 
 
-class CompletedMatrix(Recommender, Uncertainty):
+class CompletedMatrix(Uncertainty):
     """What `MatrixCompletion` does once fitted: mean + b_i + c_j + L_i·R_j, by position or by label."""
 
     bias: bool

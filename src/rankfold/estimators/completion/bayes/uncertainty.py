@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from rankfold.data.numbering import Positions
 from rankfold.estimators.completion.bayes.posterior import Posterior
-from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.inputs import checked_places
+from rankfold.estimators.recommending import Recommender
 from rankfold.estimators.tensors import like_given
 
 
-class Uncertainty:
+class Uncertainty(Recommender):
     """Standard deviations and intervals of predictions, from the posterior of a Bayesian finish."""
 
-    factors_: FactorPair
-    shape_: tuple[int, int]
     posterior_: Posterior | None
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Any, Any]:
@@ -59,9 +57,6 @@ class Uncertainty:
             )
         return self.posterior_
 
-    def _find(self, X: Any) -> tuple[Positions, Positions]:
-        raise NotImplementedError
-
+    @abstractmethod
     def predict_at(self, rows: NDArray[np.integer], cols: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return the values predicted at positions."""
-        raise NotImplementedError
