@@ -24,6 +24,7 @@ from rankfold.solvers.line_search import change_along, minimiser
 # the solver takes as many iterations as with exact singular vectors. To end as soon as singular values settle
 # costs no iterations there, nor on P4 (4 or 5 products in turn): values err by the square of what vectors do.
 _PRODUCTS, _EXTRA = 10, 1
+_STREAM = (0, 1)  # of random numbers: not that of seed 0, which data and points may have been drawn from
 _HALVINGS = 30
 _HALF = 0.5  # of a unit vector: less is left of one that was within the others, but for rounding
 # A singular value below this multiple of rounding in the largest is noise, whatever the data.
@@ -48,7 +49,7 @@ def dominant_pairs(
     xp = array_namespace(L)
     outside = [_outside(Z) for Z in (L, R)]
     width = max(1, min(count + _EXTRA, min(cost.shape) - L.shape[1]))
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(_STREAM)
     Y, X = (
         _orthonormal(out(asarray_like(rng.standard_normal((d, width)), L)))
         for d, out in zip(cost.shape, outside, strict=True)
