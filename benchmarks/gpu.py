@@ -1,17 +1,40 @@
-"""Completion on a GPU: `python -m benchmarks.gpu [--large]`. Needs CUDA, torch and Triton."""
+"""Completion on a GPU: `python -m benchmarks.gpu [--large] [--huge] [--cpu]`. Needs CUDA, torch and Triton."""
 
 from __future__ import annotations
 
 import argparse
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 import rankfold as rf
 
-P1, P2 = ("P1", 4000, 5, 8), ("P2", 32_000, 5, 8)
-LARGE = ("1e6 x 1e6", 1_000_000, 10, 8), ("2e5 x 2e5", 200_000, 64, 8)
+WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
+
+
+class Case(NamedTuple):
+    """A square random matrix of low rank, and how it is solved."""
+
+    name: str
+    size: int
+    rank: int
+    single: bool = False
+    oversampling: int = 8
+
+    @property
+    def goal(self) -> float:
+        return 1e-12 if self.single else 1e-20
+
+
+SMALL = Case("P1", 4000, 5), Case("P2", 32_000, 5)
+LARGE = (
+    Case("10⁶ × 10⁶", 1_000_000, 10),
+    Case("10⁶ × 10⁶", 1_000_000, 10, single=True),
+    Case("200,000²", 200_000, 64),
+)
+HUGE = (Case("10⁹ entries", 3_906_258, 16, single=True),)
 
 
 def instance(size: int, rank: int, oversampling: int, dtype: Any) -> tuple[Any, ...]:
@@ -21,9 +44,12 @@ def instance(size: int, rank: int, oversampling: int, dtype: Any) -> tuple[Any, 
     count = int(oversampling * (2 * size - rank) * rank)
     where = torch.unique(torch.randint(0, size * size, (count,), device="cuda", generator=draw))
     rows, cols = where // size, where % size
-    parts = (slice(k, k + (1 << 25)) for k in range(0, len(where), 1 << 25))
-    values = torch.cat([(A[rows[part]] * B[cols[part]]).sum(1) for part in parts])
-    return rows, cols, values.to(dtype), (size, size)
+    del where
+    values = torch.empty(len(rows), dtype=dtype, device="cuda")
+    for first in range(0, len(rows), 1 << 25):
+        part = slice(first, first + (1 << 25))
+        values[part] = (A[rows[part]] * B[cols[part]]).sum(1)
+    return rows, cols, values, (size, size)
 
 
 def seconds(work: Any, repeats: int) -> float:
@@ -38,39 +64,73 @@ def seconds(work: Any, repeats: int) -> float:
     return sorted(times)[repeats // 2]
 
 
-def measure(name: str, size: int, rank: int, oversampling: int, dtype: Any, goal: float) -> None:
-    costs, entries = [], instance(size, rank, oversampling, dtype)
-    build = seconds(lambda: costs.append(rf.Completion(*entries)), 3)
-    cost = costs.pop()
-    costs.clear()
-    problem = rf.Problem(cost, rf.FullRank(cost.shape, rank, metric="preconditioned"))
+def per_iteration(work: Any) -> tuple[float, float]:
+    """Kernels that are launched, and times that the host waits, an iteration of a run."""
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+        iterations = work().iterations
+        torch.cuda.synchronize()
+    names = [event.name for event in seen.events()]
+    launches = sum("Launch" in name and name.startswith(("cuda", "cu")) for name in names)
+    return launches / iterations, sum(name in WAITS for name in names) / iterations
+
+
+def built(case: Case) -> tuple[float, rf.Completion]:
+    costs, entries = [], instance(case.size, case.rank, case.oversampling, torch.float32 if case.single else torch.float64)
+    took = seconds(lambda: (costs.clear(), costs.append(rf.Completion(*entries))), 3)
+    return took, costs.pop()
+
+
+def measure(case: Case) -> None:
+    build, cost = built(case)
+    torch.cuda.empty_cache()
+    problem = rf.Problem(cost, rf.FullRank(cost.shape, case.rank, metric="preconditioned"))
     results = []
-    start = seconds(lambda: problem.start(), 5)
-    x0 = problem.start()
-    solve = seconds(lambda: results.append(rf.minimize(problem, "cg", x0=x0, tolerance=goal)), 5)
+
+    def solve() -> Any:
+        results[:] = [rf.minimize(problem, "cg", tolerance=case.goal)]
+        return results[0]
+
+    cost.value_at_zero, solve()  # compiles what is needed
+    start, total = seconds(problem.start, 5), seconds(solve, 5)
+    launches, waits = per_iteration(solve)
     L, R = problem.geometry.factors(results[-1].x)
     evaluate = seconds(lambda: cost.evaluate(L, R), 20)
     polynomial = seconds(lambda: cost.polynomial((L, L), (R, R)), 20)
     derivative = seconds(lambda: cost.derivative(L, R, L, R), 20)
     print(
-        f"{name:10s} {str(dtype)[6:]} entries {cost.store.size:.2e} "
-        f"build {1e3 * build:7.1f} start {1e3 * start:7.1f} "
-        f"solve {1e3 * solve:8.1f} ms  iterations {results[-1].trace[-1].iteration:3d} "
-        f"f/f0 {results[-1].value / cost.value_at_zero:.1e}  evaluate {1e3 * evaluate:6.3f} "
-        f"polynomial {1e3 * polynomial:6.3f} derivative {1e3 * derivative:6.3f} ms",
+        f"| {case.name}, rank {case.rank}, {'float32' if case.single else 'float64'} | {cost.store.size:.2e} "
+        f"| {1e3 * build:.1f} | {1e3 * start:.1f} | {1e3 * total:.1f} | {results[-1].iterations} "
+        f"| {results[-1].value / cost.value_at_zero:.0e} | {launches:.0f} | {waits:.1f} "
+        f"| {1e3 * evaluate:.3f} | {1e3 * polynomial:.3f} | {1e3 * derivative:.3f} "
+        f"| {torch.cuda.max_memory_allocated() / 2**30:.1f} |",
         flush=True,
     )
+    torch.cuda.reset_peak_memory_stats()
+
+
+def on_cores(case: Case) -> None:
+    """The same on this machine's cores."""
+    entries = instance(case.size, case.rank, case.oversampling, torch.float64)
+    cost = rf.Completion(*(part.cpu().numpy() for part in entries[:3]), entries[3])
+    problem = rf.Problem(cost, rf.FullRank(cost.shape, case.rank, metric="preconditioned"))
+    solve = lambda: rf.minimize(problem, "cg", tolerance=case.goal)  # noqa: E731
+    solve()
+    print(f"{case.name} on the CPU: {1e3 * seconds(solve, 3):.0f} ms, {solve().iterations} iterations", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--large", action="store_true", help="also 1.6e8 and 2e8 entries")
+    parser.add_argument("--huge", action="store_true", help="also 1e9 entries")
+    parser.add_argument("--cpu", action="store_true", help="the same machine's cores, beside")
     options = parser.parse_args()
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
-    for case in (P1, P2, *(LARGE if options.large else ())):
-        measure(*case, torch.float64, 1e-20)
-    if options.large:
-        measure(*LARGE[0], torch.float32, 1e-12)
+    print("instance | entries | build | start | start and solve, ms | iterations | f/f0 | launches | waits | evaluate | polynomial | derivative | GiB")
+    for case in (*SMALL, *(LARGE if options.large else ()), *(HUGE if options.huge else ())):
+        measure(case)
+        torch.cuda.empty_cache()
+    for case in SMALL if options.cpu else ():
+        on_cores(case)
 
 
 if __name__ == "__main__":

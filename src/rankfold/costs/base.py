@@ -44,14 +44,16 @@ ANY_SHAPE = (0, 0)
 
 
 class LineBlocks(NamedTuple):
-    """An r×r block for each row of W, (d1, r, r), and one for each column, (d2, r, r), as NumPy arrays.
+    """An r×r block for each row of W, (d1, r, r), and one for each column, (d2, r, r).
+
+    They are NumPy arrays; tensors on a GPU, where the factors are.
 
     Those of the rows are second derivatives of the cost in a row of L with R held, or what a Gauss–Newton
     model keeps of them: symmetric and positive semidefinite.
     """
 
-    rows: NDArray[Any]
-    cols: NDArray[Any]
+    rows: Array
+    cols: Array
 
 
 class Cost(ABC):

@@ -9,41 +9,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold import kernels
 from rankfold.costs.base import Array, Cost, LineBlocks
-from rankfold.entries.arrays import like, to_numpy
+from rankfold.entries.arrays import like, near
 from rankfold.linalg import gram, svd_of_product
+from rankfold.linalg.lines import Applied, applied, inverted, mean_diagonal
 from rankfold.linalg.primitives import on_host
 from rankfold.linalg.tall import Tall, reals
 from rankfold.remembered import remembered
 
 # The part of the average block that every line gets besides its own: 0.002 to 0.1 take as many iterations.
 SHARE = 0.02
-_CHUNKS = 64  # that threads share out
 
 
 @dataclass(frozen=True, eq=False)
 class _Side:
     """The lines of one side: a basis of the other side's factor, its scales, and the inverted blocks.
 
-    NumPy arrays of fixed order, so that blocks which a resumed run forms again are the same bit for bit.
+    Arrays of fixed order, NumPy's unless the cost is on a GPU, so that blocks which a resumed run forms again
+    are the same bit for bit.
     """
 
-    basis: NDArray[Any]
+    basis: Array
     roots: NDArray[Any]
-    inverse: NDArray[Any]
-    bounds: NDArray[np.uint64]  # of chunks of lines, for threads to share out
+    inverse: Array
 
     @remembered
     def tall(self) -> Tall:
         """The basis, as formulas take it."""
         return Tall.of(self.basis)
 
-    def arguments(self, Y: Array, x: NDArray[Any], out: NDArray[Any]) -> tuple[Any, ...]:
+    def applied(self, Y: Array, x: Array) -> Applied:
         """What makes K⁻¹ A_i⁻¹ K⁻ᵀ x_i, line by line, with K of the best approximation Y ≈ Y₀ K."""
         K = gram(self.tall, Y)
-        N = np.linalg.inv(K / self.roots[:, None]).astype(np.float64, copy=False)
-        return self.bounds, self.inverse, N, np.ascontiguousarray(N.T), x, out
+        return Applied(self.inverse, np.linalg.inv(K / self.roots[:, None]), x)
 
     def turned(self, Y: Array) -> float:
         """Return the mean of sin² of the angles between the columns of Y and those at which it was formed."""
@@ -76,16 +74,16 @@ class DataMetric:
 
         Where W is symmetric, a line is a row and a column at once, and its block is the mean of the two.
         """
-        L, R = to_numpy(L, R)
+        L, R = near(L, R)
         lazy_U, s, lazy_V = svd_of_product(Tall.of(L), Tall.of(R))
         roots = np.sqrt(s)
         U, V, *factors = reals([lazy_U, lazy_V, lazy_U * roots, lazy_V * roots])
         blocks = cost.line_blocks(*factors)
         if symmetric:
             mean = (blocks.rows + blocks.cols) / 2
-            blocks = LineBlocks(mean, mean.copy())  # each is worked on in place
+            blocks = LineBlocks(mean, 1 * mean)  # each is worked on in place
         # Tr((RᵀR)⁻¹A_i)/r in the mean over the lines of both sides
-        average = float(np.mean([np.mean(np.einsum("ikk->ik", side), axis=0) / s for side in blocks]))
+        average = float(np.mean([mean_diagonal(side) / s for side in blocks]))
         if not (isfinite(average) and average > 0):
             return None
         pairs = zip(blocks, (V, U), strict=True)
@@ -93,13 +91,9 @@ class DataMetric:
 
     def solve(self, L: Array, R: Array, f_L: Array, f_R: Array) -> tuple[Array, Array]:
         """Return (dL, dR), the gradient in this metric at L Rᵀ, from the partial derivatives."""
-        xs, r = to_numpy(f_L, f_R), f_L.shape[1]
-        outs = [np.empty(x.shape) for x in xs]
-        rows, cols = self.rows.arguments(R, xs[0], outs[0]), self.cols.arguments(L, xs[1], outs[1])
-        work = 3 * r * sum(x.size for x in xs)
-        kernels.pool.run(kernels.line_blocks.solve(r), _CHUNKS, work, rows, cols)
-        dL, dR = (like(f_L, out.astype(xs[0].dtype, copy=False)) for out in outs)
-        return dL, dR
+        x, y = near(f_L, f_R)
+        dL, dR = applied(self.rows.applied(R, x), self.cols.applied(L, y))
+        return like(f_L, dL), like(f_L, dR)
 
     @property
     def bases(self) -> tuple[Tall, Tall]:
@@ -111,12 +105,7 @@ class DataMetric:
         return max(self.rows.turned(R), self.cols.turned(L))
 
 
-def _side(blocks: NDArray[Any], scale: float, basis: NDArray[Any], s: NDArray[Any]) -> _Side:
+def _side(blocks: Array, scale: float, basis: Array, s: NDArray[Any]) -> _Side:
     """Invert scale A_i + SHARE diag(s), in single precision: it is read once for each gradient."""
-    lines, r, _ = blocks.shape
-    Q = np.require(blocks, s.dtype, ["C", "W"]).reshape(lines * r, r)
-    bounds = np.linspace(0, lines, min(_CHUNKS, lines) + 1).astype(np.uint64)
     lost = 10 * float(np.finfo(s.dtype).eps)
-    kernel, inverse = kernels.line_blocks.invert(r), np.empty(Q.shape, np.float32)
-    kernels.pool.run(kernel, _CHUNKS, lines * r**3 / 2, (bounds, Q, scale, SHARE * s, lost, inverse))
-    return _Side(basis, np.sqrt(s), inverse, bounds)
+    return _Side(basis, np.sqrt(s), inverted(blocks, scale, SHARE * s, lost))

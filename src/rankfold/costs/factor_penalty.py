@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from math import isfinite
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from rankfold.costs.base import ANY_SHAPE, Array, Cost, Evaluation, LineBlocks, Products
-from rankfold.entries.arrays import to_numpy
-from rankfold.linalg import gram, trace
+from rankfold.entries.arrays import near
+from rankfold.linalg import gram, identity_like, trace
 
 
 class FactorPenalty(Cost):
@@ -63,10 +64,10 @@ class FactorPenalty(Cost):
 
     def line_blocks(self, L: Array, R: Array) -> LineBlocks:
         """Return 2λ_L I for every row, 2λ_R I for every column."""
-        A, B = to_numpy(L, R)
-        identity = np.eye(A.shape[1], dtype=A.dtype)
+        A, B = near(L, R)
+        identity, xp = identity_like(A, A.shape[1]), array_namespace(A)
         sides = ((self.left, A), (self.right, B))
-        return LineBlocks(*(np.broadcast_to(2 * w * identity, (len(Z), *identity.shape)) for w, Z in sides))
+        return LineBlocks(*(xp.broadcast_to(2 * w * identity, (len(Z), *identity.shape)) for w, Z in sides))
 
     def gradient_products(self, L: Array, R: Array) -> Products:
         """Raise TypeError: there is no S = ∇f(W)."""

@@ -58,7 +58,7 @@ class FactorRidge(Cost):
     def line_blocks(self, L: Array, R: Array) -> LineBlocks:
         """Return the cost's blocks, with the weights on their diagonals."""
         rows, cols = self.cost.line_blocks(L, R)
-        ridge = np.diag(self.weights).astype(rows.dtype)
+        ridge = asarray_like(np.diag(self.weights), rows)
         return LineBlocks(rows + ridge, cols + ridge)
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device
@@ -12,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankfold.costs.base import ANY_SHAPE, Array, Combination, Cost, Evaluation, LineBlocks, Products
 from rankfold.costs.completion import Completion
-from rankfold.entries.arrays import to_numpy
+from rankfold.entries.arrays import near
 from rankfold.entries.given_arrays import check_size, real_vector
 from rankfold.entries.observed import Observed
-from rankfold.linalg import eps, gram, pair_sums, svd_of_product, trace
+from rankfold.linalg import asarray_like, eps, gram, pair_sums, svd_of_product, trace
 
 # A singular value below this multiple of rounding in the largest is none.
 _LOST = 100.0
@@ -60,7 +59,7 @@ class Frobenius(Cost):
 
     def line_blocks(self, L: Array, R: Array) -> LineBlocks:
         """Return 2λ RᵀR for every row, 2λ LᵀL for every column."""
-        A, B = to_numpy(L, R)
+        A, B = near(L, R)
         return LineBlocks(*(_repeated(2 * self.weight * gram(Y, Y), len(Z)) for Z, Y in ((A, B), (B, A))))
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
@@ -166,13 +165,13 @@ class Nuclear(Cost):
 
         At balanced factors that is λ I, as of the ridge on factors that the norm is the least of.
         """
-        A, B = to_numpy(*self._scaled(L, R))
+        A, B = near(*self._scaled(L, R))
         U, s, V = svd_of_product(A, B)
         found = []
         for side, (Z, Y, Q) in enumerate(((A, B, V), (B, A, U))):
             C = gram(Q, Y)
             blocks = _repeated(self.weight * C.T @ (C / s[:, None]), len(Z))
-            scales = self._roots and (self._roots[side] ** 2).astype(A.dtype)
+            scales = self._roots and asarray_like(self._roots[side] ** 2, A)
             found.append(blocks if scales is None else scales[:, None, None] * blocks)
         return LineBlocks(*found)
 
@@ -214,9 +213,9 @@ class Unobserved(Combination):
         self.nonnegative, self.has_start, self.has_line_blocks = True, False, True
 
 
-def _repeated(block: NDArray[Any], count: int) -> NDArray[Any]:
+def _repeated(block: Array, count: int) -> Array:
     """Return the same block for so many lines, as a view."""
-    return np.broadcast_to(block, (count, *block.shape))
+    return array_namespace(block).broadcast_to(block, (count, *block.shape))
 
 
 def _zeros_like(cost: Completion) -> Completion:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.entries.given_arrays import unmasked
+from rankfold.linalg import on_gpu
 
 
 def to_numpy(*arrays: Any) -> list[NDArray[Any]]:
@@ -28,6 +29,11 @@ def to_numpy(*arrays: Any) -> list[NDArray[Any]]:
     if dtype not in (np.float32, np.float64):
         raise TypeError(f"factors must be real, float32 or float64; got {', '.join(map(str, dtypes))}")
     return [np.require(view, dtype, ["C", "A"]) for view in views]
+
+
+def near(*arrays: Any) -> list[Any]:
+    """Return tensors on a GPU as they are, contiguous; others as `to_numpy` does."""
+    return [A.contiguous() for A in arrays] if all(map(on_gpu.holds, arrays)) else to_numpy(*arrays)
 
 
 def check_factors(shape: tuple[int, int], Ls: Sequence[Any], Rs: Sequence[Any]) -> None:
@@ -58,8 +64,8 @@ def _view(array: Any) -> NDArray[Any]:
     return np.asarray(unmasked("factor", array))
 
 
-def like(example: Any, result: NDArray[Any]) -> Any:
-    """Return the result as an array of the library of `example`."""
+def like(example: Any, result: Any) -> Any:
+    """Return the result, NumPy's or a tensor on a GPU already, as an array of the library of `example`."""
     if isinstance(example, np.ndarray) or not array_api_compat.is_array_api_obj(example):
         return result
     return array_api_compat.array_namespace(example).asarray(result)

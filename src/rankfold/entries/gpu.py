@@ -60,6 +60,9 @@ class GpuObserved:
         """Whether entries carry weights."""
         return self.by_row.weight is not None
 
+    #: a sample of as many entries gives step-sizes here: it takes no less time to ask fewer of them
+    sampled_entries = 4_000_000
+
     @property
     def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Number of entries of each row, and of each column."""
@@ -79,7 +82,7 @@ class GpuObserved:
         """Mean loss at L Rᵀ alone, in half the time of `evaluate`."""
         check_factors(self.shape, (L,), (R,))
         A, B = self._tensors(L, R)
-        side, sums, layout = self.by_row, self._losses_of(self.by_row, A), self.by_row.layout(A.shape[1])
+        side, sums, layout = self.by_row, self._losses_of(self.by_row, A), self.by_row.layout(A)
         options = self._options(loss, PARTIALS=False)
         scalars = side.lines, side.pieces, self._constants(loss)
         kernels.gpu.evaluate[(len(sums),)](*side.arrays, A, B, sums, A, *scalars, **layout, **options)
@@ -110,10 +113,20 @@ class GpuObserved:
         As, Bs = tall[: len(Ls)], tall[len(Ls) :]
         terms = [terms[min(k, len(terms) - 1)] for terms in (As, Bs) for k in range(3)]
         options = {"M": len(As), "N": len(Bs), "WEIGHTED": self.weighted}
-        sums = self.by_row.summed(kernels.gpu.polynomial, 10, terms, As[0].shape[1], every, **options)
+        sums = self.by_row.summed(kernels.gpu.polynomial, 10, terms, every, **options)
         *totals, entries = sums.cpu().numpy()
         coefficients: NDArray[np.float64] = np.array(totals[: 2 * (len(As) + len(Bs)) - 3]) / (entries or 1)
         return coefficients
+
+    def blocks(self, L: Array, R: Array, loss: EntryLoss) -> tuple[Array, Array]:
+        """Blocks of the second derivatives, line by line."""
+        check_factors(self.shape, (L,), (R,))
+        A, B = self._tensors(L, R)
+        of_rows, of_cols = (
+            _like(L, side.formed(A, B, self._constants(loss), **self._options(loss)))
+            for side, A, B in ((self.by_row, A, B), (self.by_column, B, A))
+        )
+        return of_rows, of_cols
 
     def gradient(self, L: Array, R: Array, loss: EntryLoss) -> GpuSparseMatrix:
         """Return S, whose entries outside Ω are zero."""
@@ -136,7 +149,9 @@ class GpuObserved:
 
     def value_at_zero(self, loss: EntryLoss) -> float:
         """Mean loss at W = 0."""
-        return self.by_row.losses_at_zero(loss) / self.size
+        value = self.by_row.value
+        L, R = (torch.zeros((d, 1), dtype=value.dtype, device=value.device) for d in self.shape)
+        return self.value(L, R, loss)
 
     def astype(self, dtype: DTypeLike) -> GpuObserved:
         """Return the same set with values of another type; positions are shared."""
@@ -151,18 +166,18 @@ class GpuObserved:
     def asarray(self, numbers: NDArray[Any]) -> Tensor:
         """Numbers as a tensor on the device, of the type of the values."""
         value = self.by_row.value
-        return torch.as_tensor(numbers, dtype=value.dtype, device=value.device)
+        return torch.as_tensor(numbers).to(value.device).to(value.dtype)  # there, where it takes no time
 
     def _slopes(self, side: GpuSide, A: Tensor, B: Tensor, loss: EntryLoss) -> Tensor:
-        out, layout = torch.empty(self.size, dtype=A.dtype, device=A.device), side.layout(A.shape[1])
+        out, layout = torch.empty(self.size, dtype=A.dtype, device=A.device), side.layout(A)
         scalars = side.lines, side.pieces, self._constants(loss)
-        kernels.gpu.slopes[(side.programs(A.shape[1]),)](
+        kernels.gpu.slopes[(side.programs(A),)](
             *side.arrays, A, B, out, *scalars, **layout, **self._options(loss)
         )
         return out
 
     def _losses_of(self, side: GpuSide, A: Tensor) -> Tensor:
-        return torch.empty(side.programs(A.shape[1]), dtype=torch.float64, device=A.device)
+        return torch.empty(side.programs(A), dtype=torch.float64, device=A.device)
 
     def _constants(self, loss: EntryLoss) -> Tensor:
         return _in_memory(loss.parameter, 1 / self.size, self.by_row.value.device)
@@ -178,7 +193,9 @@ class GpuObserved:
 
     def _tensors(self, *arrays: Array) -> list[Tensor]:
         """Arrays of any library as contiguous tensors on the device, of one dtype."""
-        place = self.by_row.value.device
+        place, kind = self.by_row.value.device, getattr(arrays[0], "dtype", None)
+        if all(type(A) is torch.Tensor and A.device == place and A.dtype == kind for A in arrays):
+            return [A.contiguous() for A in arrays]
         given = [
             array.detach() if array_api_compat.is_torch_array(array) else torch.as_tensor(np.asarray(array))
             for array in arrays

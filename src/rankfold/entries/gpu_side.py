@@ -11,7 +11,7 @@ import torch
 
 from rankfold import kernels
 from rankfold.entries.gpu_checks import Tensor
-from rankfold.entries.store import EntryLoss, NewValues
+from rankfold.entries.store import NewValues
 
 BLOCK = 1 << 24  # entries whose losses, or new values, are made at a time
 
@@ -58,36 +58,45 @@ class GpuSide:
             0, self.line.long(), sizes
         )
 
-    def layout(self, rank: int) -> dict[str, int]:
-        """How a pass is laid out over programs."""
-        return kernels.gpu.layout(rank, self.index.shape[0] / self.lines)
+    def layout(self, A: Tensor) -> dict[str, int]:
+        """How a pass with factors like A is laid out over programs."""
+        return kernels.gpu.layout(A.shape[1], A.element_size(), self.index.shape[0] / self.lines)
 
-    def programs(self, rank: int, every: int = 1) -> int:
+    def programs(self, A: Tensor, every: int = 1) -> int:
         """How many programs a pass over one in `every` pieces takes."""
-        return -(-self.pieces // (every * self.layout(rank)["P"]))
+        return -(-self.pieces // (every * self.layout(A)["P"]))
 
     def swept(self, kernel: Any, tall: Sequence[Tensor], scalars: tuple[Any, ...], **options: Any) -> Tensor:
         """Run a pass that has a row of results for each line."""
-        example = tall[0]
-        rank, extra = example.shape[1], self.pieces - self.lines
-        out = torch.empty((self.lines + extra, rank), dtype=example.dtype, device=example.device)
-        layout = self.layout(rank)
-        kernel[(self.programs(rank),)](
-            *self.arrays, *tall, out, self.lines, self.pieces, *scalars, **layout, **options
+        A = tall[0]
+        out = torch.empty((self.pieces, A.shape[1]), dtype=A.dtype, device=A.device)
+        kernel[(self.programs(A),)](
+            *self.arrays, *tall, out, self.lines, self.pieces, *scalars, **self.layout(A), **options
         )
-        if extra:
-            joined = {"R": layout["R"], "RP": layout["RP"]}
-            kernels.gpu.join[(len(self.cut),)](self.cut, self.after, out, self.lines, **joined)
+        return self._joined(out)
+
+    def formed(self, A: Tensor, B: Tensor, constants: Tensor, **options: Any) -> Tensor:
+        """Return the block of each line, (lines, r, r)."""
+        rank, layout = A.shape[1], kernels.gpu_lines.forming(A.shape[1])
+        out = torch.empty((self.pieces, rank * rank), dtype=A.dtype, device=A.device)
+        kernels.gpu_lines.blocks[(self.pieces,)](
+            *self.arrays, A, B, out, self.lines, self.pieces, constants, **layout, **options
+        )
+        return self._joined(out).reshape(self.lines, rank, rank)
+
+    def _joined(self, out: Tensor) -> Tensor:
+        """Add up what the pieces of each line have found."""
+        if len(self.cut):
+            columns = {"R": out.shape[1], "RP": kernels.gpu.columns(out.shape[1])}
+            kernels.gpu.join[(len(self.cut),)](self.cut, self.after, out, self.lines, **columns)
         return out[: self.lines]
 
-    def summed(
-        self, kernel: Any, width: int, tall: Sequence[Tensor], rank: int, every: int, **options: Any
-    ) -> Tensor:
+    def summed(self, kernel: Any, width: int, tall: Sequence[Tensor], every: int, **options: Any) -> Tensor:
         """Run a pass that adds up `width` numbers over one in `every` pieces."""
-        programs = self.programs(rank, every)
+        programs = self.programs(tall[0], every)
         sums = torch.empty((programs, width), dtype=torch.float64, device=self.start.device)
         kernel[(programs,)](
-            *self.arrays, *tall, sums, self.lines, self.pieces, every, **self.layout(rank), **options
+            *self.arrays, *tall, sums, self.lines, self.pieces, every, **self.layout(tall[0]), **options
         )
         return sums.sum(0)
 
@@ -108,16 +117,6 @@ class GpuSide:
             across, old = self.index[block].cpu().numpy().astype(np.int64), self.value[block].cpu().numpy()
             other[block] = torch.as_tensor(np.asarray(values(own, across, old)), dtype=other.dtype)
         return replace(self, value=other)
-
-    def losses_at_zero(self, loss: EntryLoss) -> float:
-        """Sum of the losses at W = 0."""
-        total = 0.0
-        for first in range(0, self.value.shape[0], BLOCK):
-            block = slice(first, first + BLOCK)
-            losses, _, _ = loss(np.zeros(1), self.value[block].double().cpu().numpy())
-            weights = 1.0 if self.weight is None else self.weight[block].double().cpu().numpy()
-            total += float(np.sum(losses * weights))
-        return total
 
 
 def sorted_side(

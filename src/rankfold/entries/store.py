@@ -130,5 +130,5 @@ class ModelStore(Protocol):
 class LineBlockStore(Protocol):
     """A store that makes the metric of its entries as well, by a sixth pass."""
 
-    def blocks(self, L: Array, R: Array, loss: EntryLoss) -> tuple[NDArray[Any], NDArray[Any]]:
+    def blocks(self, L: Array, R: Array, loss: EntryLoss) -> tuple[Array, Array]:
         """Return 1/|Ω| Σ_j w ℓ″ R_j R_jᵀ of each row, (d1, r, r), and the same of L_i of each column."""

@@ -10,7 +10,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from rankfold.geometry.spaces import PositiveVector, Space, Stiefel
-from rankfold.linalg import Array, asarray_like, namespace, svd_of_product
+from rankfold.linalg import Array, asarray_like, gram, namespace, on_gpu, svd_of_product
+from rankfold.linalg.primitives import on_host
+from rankfold.linalg.tall import Tall
 
 Point = Any  # a named tuple of arrays
 Tangent = Any  # a named tuple of arrays, linear in its fields
@@ -245,8 +247,10 @@ def _checked(shape: tuple[int, int], rank: int) -> tuple[tuple[int, int], int]:
 def _check_field(name: str, y: Array, shape: tuple[int, ...], space: Space) -> None:
     if tuple(y.shape) != shape:
         raise ValueError(f"{name} must have shape {shape}, not {tuple(y.shape)}")
-    xp = namespace(y)
-    if not bool(xp.all(xp.isfinite(y))):
+    if on_gpu.holds(y):  # its Gram is fetched once, and tells all
+        y = Tall.of(y) if len(shape) == 2 and shape[0] > shape[1] else on_host(y)
+    xp, numbers = namespace(y), gram(y, y) if isinstance(y, Tall) else y
+    if not bool(xp.all(xp.isfinite(numbers))):
         raise ValueError(f"{name} has entries that are NaN or infinite: every entry must be finite")
     if flaw := space.flaw(y):
         raise ValueError(f"{name} {flaw}")

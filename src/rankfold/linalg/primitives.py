@@ -14,6 +14,7 @@ from array_api_compat import array_namespace, device, is_torch_array, to_device
 from numpy.typing import NDArray
 
 from rankfold import kernels
+from rankfold.linalg import on_gpu
 
 Array = Any  # an array of any array-API namespace
 Small = NDArray[Any] | float  # a small matrix, or a number that stands for its product with the identity
@@ -43,6 +44,8 @@ def grams(*sides: Sequence[Pair]) -> list[list[NDArray[Any]]]:
     if type(first) is np.ndarray:
         if all(_fit_for_kernels([A for pair in pairs for A in pair]) for pairs in sides):
             return _grams_by_kernels(sides)
+    elif on_gpu.fit([A for pairs in sides for pair in pairs for A in pair]):
+        return on_gpu.grams(sides)
     elif all(is_torch_array(A) for pairs in sides for pair in pairs for A in pair):
         return _fetched(sides)
     return [[_own_gram(A, B) for A, B in pairs] for pairs in sides]
@@ -54,14 +57,19 @@ def sums(*sides: Sequence[Term]) -> list[Array]:
     if type(first) is np.ndarray:
         if all(_fit_for_sum(terms) for terms in sides):
             return _sums_by_kernels(sides)
+    elif on_gpu.fit([A for terms in sides for A, _ in terms]) and all(map(_square, sides)):
+        return on_gpu.sums(sides)
     elif is_torch_array(first):
         return _sums_of_tensors(sides)
     return [_plain_sum(terms) for terms in sides]
 
 
 def _fit_for_sum(terms: Sequence[Term]) -> bool:
-    square = all(isinstance(S, float) or S.shape == (A.shape[1], A.shape[1]) for A, S in terms)
-    return square and _fit_for_kernels([A for A, _ in terms])
+    return _square(terms) and _fit_for_kernels([A for A, _ in terms])
+
+
+def _square(terms: Sequence[Term]) -> bool:
+    return all(isinstance(S, float) or S.shape == (A.shape[1], A.shape[1]) for A, S in terms)
 
 
 def _fit_for_kernels(arrays: Sequence[Array]) -> bool:
@@ -197,7 +205,7 @@ def _sums_of_tensors(sides: Sequence[Sequence[Term]]) -> list[Array]:
     first = sides[0][0][0]
     stacks = [[_as_matrix(S, A.shape[1]) for A, S in terms] for terms in sides]
     flat = np.concatenate([np.concatenate(stack).reshape(-1) for stack in stacks])
-    there = torch.as_tensor(flat).to(first.device, first.dtype)
+    there = torch.as_tensor(flat, dtype=first.dtype).to(first.device, non_blocking=True)
     results = []
     for terms, stack in zip(sides, stacks, strict=True):
         height, width = sum(len(S) for S in stack), stack[0].shape[1]

@@ -8,16 +8,16 @@ from math import isfinite, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
-from rankfold import kernels
-from rankfold.costs.base import Array
-from rankfold.entries.arrays import like, to_numpy
-from rankfold.linalg import gram, inverse_gram, trace
+from rankfold.costs.base import Array, LineBlocks
+from rankfold.entries.arrays import like, near
+from rankfold.linalg import gram, inverse_gram, namespace, trace
+from rankfold.linalg.lines import Applied, applied, inverted
+from rankfold.linalg.primitives import on_host
 from rankfold.problem import Here
 
-_CHUNKS = 64  # of lines, that threads share out
 _ROUNDING = float(np.finfo(np.float64).eps)
 _LOST = 10 * _ROUNDING  # a pivot of a block that is so small beside its diagonal entry is rounding
 
@@ -44,7 +44,7 @@ class DampedModel:
     here: Here
     scale: float
     metrics: tuple[Array, Array]  # RᵀR and LᵀL
-    blocks: NDArray[Any] | None  # those of B / c, (d1 + d2, r, r), where the cost has them
+    blocks: LineBlocks | None  # those of B / c, where the cost has them
 
     @staticmethod
     def at(here: Here) -> DampedModel:
@@ -54,12 +54,11 @@ class DampedModel:
         if here.problem.cost.has_line_blocks:
             here.problem.counts.blocks += 1
             sides = here.problem.cost.line_blocks(L, R)
-            inverses = to_numpy(inverse_gram(R), inverse_gram(L))
-            pairs = zip(sides, inverses, strict=True)
-            scale = float(np.mean([np.sum(side.mean(axis=0) * inverse) for side, inverse in pairs]))
-            scale /= L.shape[1]
+            pairs = zip(sides, (inverse_gram(R), inverse_gram(L)), strict=True)
+            means = [np.sum(on_host(side.mean(0)) * on_host(inverse)) for side, inverse in pairs]
+            scale = float(np.mean(means)) / L.shape[1]
             if isfinite(scale) and scale > 0:
-                return DampedModel(here, scale, metrics, np.concatenate(sides) / scale)
+                return DampedModel(here, scale, metrics, LineBlocks(*(side / scale for side in sides)))
         return DampedModel(here, _curvature_downhill(here), metrics, None)
 
     def minimised(self, damping: float, tolerance: float, most: int) -> Minimiser:
@@ -111,22 +110,22 @@ class DampedModel:
         if self.blocks is None:
             inverses = [inverse_gram(Y) / (1 + damping) for Y in (R, L)]
             return lambda z: _stacked(z[:d, :] @ inverses[0], z[d:, :] @ inverses[1])
-        metrics, lines = to_numpy(*self.metrics), len(self.blocks)
-        Q = np.empty((lines, r, r))
-        Q[:d], Q[d:] = self.blocks[:d] + damping * metrics[0], self.blocks[d:] + damping * metrics[1]
-        bounds = np.linspace(0, lines, min(_CHUNKS, lines) + 1).astype(np.uint64)
-        inverse, eye = np.empty((lines * r, r), np.float32), np.eye(r)
-        arguments = bounds, Q.reshape(lines * r, r), 1.0, np.zeros(r), _LOST, inverse
-        kernels.pool.run(kernels.line_blocks.invert(r), _CHUNKS, lines * r**3 / 2, arguments)
-        solve = kernels.line_blocks.solve(r)
+        inverses = []
+        for blocks, metric in zip(self.blocks, self.metrics, strict=True):
+            damped = blocks + _as_double(damping * on_host(metric), blocks)
+            inverses.append(inverted(damped, 1.0, np.zeros(r), _LOST))
+        eye = np.eye(r)
 
         def solved(z: Array) -> Array:
-            (x,) = to_numpy(z)
-            out = np.empty(x.shape)
-            kernels.pool.run(solve, _CHUNKS, 3 * x.size * r, (bounds, inverse, eye, eye, x, out))
-            return like(z, out.astype(x.dtype, copy=False))
+            (x,) = near(z)
+            parts = applied(Applied(inverses[0], eye, x[:d]), Applied(inverses[1], eye, x[d:]))
+            return like(z, _stacked(*parts))
 
         return solved
+
+
+def _as_double(M: NDArray[Any], example: Array) -> Array:
+    return namespace(example).asarray(M.astype(np.float64), device=device(example))
 
 
 def _stacked(left: Array, right: Array) -> Array:

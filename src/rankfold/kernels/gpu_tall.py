@@ -1,0 +1,74 @@
+"""The two primitives of tall arrays for a GPU, in Triton: all Grams, or all sums, of a call in one launch.
+
+Which arrays take part is a table of integers in memory: addresses of arrays, and the bits of small matrices.
+So one compiled kernel serves any number of arrays, and what a call needs is brought there in one piece.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import triton
+import triton.language as tl
+
+from rankfold.kernels.gpu import columns as padded
+
+# Columns that a program takes: wider arrays are matrices to multiply, which BLAS does well.
+MOST_COLUMNS = 16
+_TILE = 1024  # products of a program at a time
+_FEWEST_STEPS, _MOST_CHUNKS = 16, 512  # of a Gram's rows
+
+
+@triton.jit(do_not_specialize=["chunk"])
+def grams(table, out, chunk, R: tl.constexpr, RP: tl.constexpr, ROWS: tl.constexpr, FLOATS: tl.constexpr):
+    """AᵀB over a chunk of rows, for each job (A, B, rows) of the table; (AᵀB)ᵀ has the bits of BᵀA."""
+    job, part = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    A = tl.load(table + 3 * job).to(tl.pointer_type(FLOATS))
+    B = tl.load(table + 3 * job + 1).to(tl.pointer_type(FLOATS))
+    end = tl.minimum((part + 1) * chunk, tl.load(table + 3 * job + 2))
+    k = tl.arange(0, RP)
+    sums = tl.zeros((ROWS, RP, RP), tl.float64)
+    for first in range(part * chunk, end, ROWS):
+        row = first + tl.arange(0, ROWS)
+        here = (row < end)[:, None] & (k < R)[None, :]
+        a = tl.load(A + row[:, None] * R + k[None, :], mask=here, other=0.0).to(tl.float64)
+        b = tl.load(B + row[:, None] * R + k[None, :], mask=here, other=0.0).to(tl.float64)
+        sums += a[:, :, None] * b[:, None, :]
+    place = out + ((part * tl.num_programs(0) + job) * R + k[:, None]) * R + k[None, :]
+    tl.store(place, tl.sum(sums, axis=0), mask=(k < R)[:, None] & (k < R)[None, :])
+
+
+@triton.jit(do_not_specialize=["terms", "small"])
+def sums(table, terms, small, R: tl.constexpr, RP: tl.constexpr, ROWS: tl.constexpr, FLOATS: tl.constexpr):
+    """Σ A_k S_k for some rows of each job (out, rows, first term, last term); the table holds A_k and S_k."""
+    job, k = tl.program_id(1), tl.arange(0, RP)
+    out = tl.load(table + 4 * job).to(tl.pointer_type(FLOATS))
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    here = row < tl.load(table + 4 * job + 1)
+    total = tl.zeros((ROWS, RP), tl.float64)
+    for term in range(tl.load(table + 4 * job + 2), tl.load(table + 4 * job + 3)):
+        A = tl.load(table + terms + term).to(tl.pointer_type(FLOATS))
+        for n in range(R):
+            a = tl.load(A + row * R + n, mask=here, other=0.0).to(tl.float64)
+            bits = tl.load(table + small + (term * R + n) * R + k, mask=k < R, other=0)
+            total += a[:, None] * bits.to(tl.float64, bitcast=True)[None, :]
+    tl.store(out + row[:, None] * R + k[None, :], total, mask=here[:, None] & (k < R)[None, :])
+
+
+@functools.cache
+def layout(rank: int) -> dict[str, int]:
+    """How many columns and rows a program of `grams` holds at a time."""
+    columns = padded(rank)
+    return {"R": rank, "RP": columns, "ROWS": max(1, _TILE // columns**2), "num_warps": 1}
+
+
+@functools.cache
+def summing(rank: int) -> dict[str, int]:
+    """The same, for `sums`."""
+    columns = padded(rank)
+    return {"R": rank, "RP": columns, "ROWS": _TILE // columns, "num_warps": 2}
+
+
+def chunk_of(rows: int, step: int) -> int:
+    """How many rows one program of a Gram takes, `step` at a time."""
+    return step * max(_FEWEST_STEPS, -(-rows // (_MOST_CHUNKS * step)))

@@ -1,0 +1,83 @@
+"""One r×r block for each line: inverted, and applied to a row of each, where the blocks are."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold import kernels
+from rankfold.linalg import on_gpu
+from rankfold.linalg.primitives import on_host
+
+Array = Any
+_CHUNKS = 64  # of lines, that threads share out
+
+
+class Applied(NamedTuple):
+    """N A_i⁻¹ Nᵀ x_i of each line i, for inverted blocks and a small N."""
+
+    inverse: Array
+    N: NDArray[Any]
+    x: Array
+
+
+def inverted(blocks: Array, scale: float, ridge: NDArray[Any], lost: float) -> Array:
+    """Return rows u_k, in single precision, with (scale A_i + diag(ridge))⁻¹ = Σ u_k u_kᵀ for each line.
+
+    A pivot that is `lost` of its diagonal entry, or less, is rounding. Blocks on the host are overwritten.
+    """
+    lines, r, _ = blocks.shape
+    if on_gpu.holds(blocks):
+        import torch
+
+        out = torch.empty(blocks.shape, dtype=torch.float32, device=blocks.device)
+        numbers = on_gpu.there(np.concatenate([[scale, lost], ridge]).astype(np.float64), blocks)
+        layout = kernels.gpu_lines.layout(r)
+        programs = -(-lines // layout["P"])
+        kernels.gpu_lines.invert[(programs,)](blocks.contiguous(), numbers, out, lines, **layout)
+        return out
+    Q = np.require(blocks, ridge.dtype, ["C", "W"]).reshape(lines * r, r)
+    inverse = np.empty(Q.shape, np.float32)
+    work = lines * r**3 / 2
+    kernels.pool.run(
+        kernels.line_blocks.invert(r), _CHUNKS, work, (_bounds(lines), Q, scale, ridge, lost, inverse)
+    )
+    return inverse
+
+
+def applied(*sides: Applied) -> list[Array]:
+    """Return what each side asks for, in the type of x."""
+    if on_gpu.holds(sides[0].inverse):
+        return _applied_on_gpu(*sides)
+    outs, passes = [np.empty(x.shape) for _, _, x in sides], []
+    for (inverse, N, x), out in zip(sides, outs, strict=True):
+        own = np.ascontiguousarray(N, np.float64)
+        passes.append((_bounds(len(x)), inverse, own, np.ascontiguousarray(own.T), x, out))
+    r = outs[0].shape[1]
+    work = 3 * r * sum(out.size for out in outs)
+    kernels.pool.run(kernels.line_blocks.solve(r), _CHUNKS, work, *passes)
+    return [out.astype(x.dtype, copy=False) for out, (_, _, x) in zip(outs, sides, strict=True)]
+
+
+def _applied_on_gpu(*sides: Applied) -> list[Array]:
+    import torch
+
+    smalls = on_gpu.there(np.stack([N for _, N, _ in sides]).astype(np.float64, copy=False), sides[0].inverse)
+    outs, layout = [], kernels.gpu_lines.layout(smalls.shape[1])
+    for (inverse, _, x), N in zip(sides, smalls, strict=True):
+        outs.append(torch.empty_like(x))
+        kernels.gpu_lines.solve[(-(-len(x) // layout["P"]),)](inverse, N, x, outs[-1], len(x), **layout)
+    return outs
+
+
+def mean_diagonal(blocks: Array) -> NDArray[Any]:
+    """Return the mean of the diagonals of the blocks, on the host."""
+    if on_gpu.holds(blocks):
+        return on_host(blocks.diagonal(dim1=1, dim2=2).double().mean(0))
+    return np.asarray(np.mean(np.einsum("ikk->ik", blocks), axis=0))
+
+
+def _bounds(lines: int) -> NDArray[np.uint64]:
+    return np.linspace(0, lines, min(_CHUNKS, lines) + 1).astype(np.uint64)

@@ -1,0 +1,122 @@
+"""Tall algebra and line blocks by the kernels for a GPU; in Triton's interpreter, where there is none."""
+
+import numpy as np
+import pytest
+import torch
+from array_api_compat import is_torch_array
+from numpy.testing import assert_allclose, assert_array_equal
+
+import rankfold as rf
+from entries.stores import draw, on_gpu
+from rankfold.linalg import primitives
+from rankfold.linalg.lines import Applied, applied, inverted, mean_diagonal
+
+pytest.importorskip("triton")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@pytest.fixture(autouse=True)
+def tensors_count_as_on_a_gpu(monkeypatch):
+    monkeypatch.setattr("rankfold.linalg.on_gpu.holds", is_torch_array)
+
+
+def tall(rows, rank, seed, dtype=torch.float64):
+    numbers = np.random.default_rng(seed).standard_normal((rows, rank))
+    return torch.as_tensor(numbers, dtype=dtype, device=DEVICE)
+
+
+def there(numbers):
+    return torch.as_tensor(numbers, device=DEVICE)
+
+
+@pytest.mark.parametrize("rank", [1, 3, 16])
+def test_grams_of_both_sides_in_one_launch(rank):
+    sides = [[tall(d, rank, d + k) for k in range(3)] for d in (300, 41)]
+    pairs = [[(A, A), (A, B), (B, C), (C, B)] for A, B, C in sides]
+    found = primitives.grams(*pairs)
+    for side, products in zip(pairs, found, strict=True):
+        for (A, B), product in zip(side, products, strict=True):
+            assert isinstance(product, np.ndarray)
+            assert_allclose(product, (A.T @ B).cpu(), rtol=1e-12, atol=1e-12)
+        assert_array_equal(products[2], products[3].T)
+
+
+def test_grams_add_up_many_chunks(monkeypatch):
+    monkeypatch.setattr("rankfold.kernels.gpu_tall._MOST_CHUNKS", 3)
+    A, B = tall(700, 5, 0), tall(700, 5, 1)
+    assert_allclose(primitives.grams([(A, B)])[0][0], (A.T @ B).cpu(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("rank", [1, 5, 16])
+def test_sums_of_both_sides_in_one_launch(rank):
+    rng = np.random.default_rng(rank)
+    S, T = rng.standard_normal((2, rank, rank))
+    A, B, C = tall(300, rank, 1), tall(300, rank, 2), tall(41, rank, 3)
+    left, right = primitives.sums([(A, S), (B, -0.5), (A, T)], [(C, T)])
+    assert_allclose(
+        left.cpu(), np.asarray(A.cpu()) @ (S + T) - np.asarray(B.cpu()) / 2, rtol=1e-11, atol=1e-11
+    )
+    assert_allclose(right.cpu(), np.asarray(C.cpu()) @ T, rtol=1e-11, atol=1e-11)
+
+
+def test_single_precision_stays_so():
+    A, B = tall(90, 3, 1, torch.float32), tall(90, 3, 2, torch.float32)
+    (gram,) = primitives.grams([(A, B)])[0]
+    assert gram.dtype == np.float32
+    assert_allclose(gram, (A.double().T @ B.double()).cpu(), rtol=1e-6, atol=1e-6)
+    (total,) = primitives.sums([(A, 2.0), (B, np.eye(3))])
+    assert total.dtype == torch.float32
+    assert_allclose(total.cpu(), (2 * A + B).cpu(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("arrays", ["wide", "of two widths", "not contiguous"])
+def test_other_arrays_take_the_long_way(arrays, monkeypatch):
+    monkeypatch.setattr("rankfold.linalg.on_gpu.grams", None)  # must not be called
+    monkeypatch.setattr("rankfold.linalg.on_gpu.sums", None)
+    A, B = tall(60, 4, 1), tall(60, 4, 2)
+    if arrays == "wide":
+        A, B = tall(60, 17, 1), tall(60, 17, 2)
+    elif arrays == "of two widths":
+        B = tall(60, 3, 2)
+    else:
+        B = tall(4, 60, 2).T
+    assert_allclose(primitives.grams([(A, B)])[0][0], (A.T @ B).cpu(), rtol=1e-12, atol=1e-12)
+    N = np.ones((B.shape[1], 2))
+    assert_allclose(primitives.sums([(B, N)])[0].cpu(), np.asarray(B.cpu()) @ N, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("rank", [1, 3, 9])
+def test_blocks_are_inverted_and_applied_as_on_the_host(rank):
+    rng = np.random.default_rng(rank)
+    Q = rng.standard_normal((7, rank, 2 * rank)) / (2 * rank) ** 0.5
+    blocks, N = Q @ Q.transpose(0, 2, 1), rng.standard_normal((rank, rank))
+    x = rng.standard_normal((7, rank))
+    blocks[5] = 0  # a line without entries has its ridge alone
+    ridge = 0.1 * np.arange(1, rank + 1)
+    inverse = inverted(there(blocks), 2.0, ridge, 1e-15)
+    assert inverse.dtype == torch.float32
+    exact = np.linalg.inv(2 * blocks + np.diag(ridge))
+    assert_allclose(np.einsum("ikm,ikn->imn", *[inverse.cpu().double()] * 2), exact, rtol=1e-5, atol=1e-5)
+    (found,) = applied(Applied(inverse, N, there(x)))
+    assert_allclose(found.cpu(), np.einsum("mn,ink,jk,ij->im", N, exact, N, x), rtol=2e-5, atol=2e-5)
+    assert_allclose(mean_diagonal(there(blocks)), np.einsum("ikk->k", blocks) / 7, rtol=1e-12)
+
+
+def test_a_pivot_that_is_rounding_is_left_out():
+    inverse = inverted(there(np.array([[[4.0, 2.0], [2.0, 1.0]]])), 1.0, np.zeros(2), 1e-12)
+    assert_allclose(inverse.cpu(), [[[0.5, 0.0], [0.0, 0.0]]])
+
+
+def test_conjugate_gradients_are_those_of_the_cpu():
+    """In the metric of the data: the same values at equal iterations; arrays stay where they are."""
+    entries = draw(1, 9, 8, 0.8)
+    plain = rf.Completion(entries.rows, entries.cols, entries.values, entries.shape)
+    x0 = rf.Problem.of(plain, 2).start()
+    moved = type(x0)(*(there(part) for part in x0))
+    results = [
+        rf.minimize(rf.Problem.of(cost, 2), rf.ConjugateGradient(metric="data"), x, max_iterations=4)
+        for cost, x in ((plain, x0), (rf.Completion.from_observed(on_gpu(entries, DEVICE)), moved))
+    ]
+    assert all(part.device.type == DEVICE for part in results[1].x)
+    assert results[1].trace["blocks"].sum() > 0
+    assert_allclose(results[1].trace["value"], results[0].trace["value"], rtol=1e-10)
