@@ -1,6 +1,7 @@
 """Hard completion instances: ill-conditioned, few entries, or noise; and what `auto` costs on easy ones.
 
     python -m benchmarks.hard --table --jobs 16 [--seeds 20] [--first 0] [--only NAME ...] [--others gnmr ...]
+    python -m benchmarks.hard --noise --jobs 16 [--seeds 20]
 
 Every instance samples at least r entries per row and column. A success is a relative error of the whole W
 within the row's bound (and, where the row says so, f ≤ 1e-20 · f(0)). Every run has a process of its own with
@@ -235,6 +236,7 @@ def report(names: list[str], runs: list[Run]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--table", action="store_true", help="make the wanted rows, and easy ones, anew")
+    parser.add_argument("--noise", action="store_true", help="the rows with noise alone")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first", type=int, default=0, help="the first of the seeds")
@@ -242,7 +244,8 @@ def main() -> None:
     parser.add_argument("--others", nargs="*", choices=METHODS, default=[])
     options = parser.parse_args()
     OUT.parent.mkdir(parents=True, exist_ok=True)
-    names = options.only or ([*WANTED, "easy P1", "easy P2"] if options.table else list(ROWS))
+    every = NOISY if options.noise else ROWS
+    names = options.only or ([*WANTED, "easy P1", "easy P2"] if options.table else list(every))
     kept = [run for run in load() if not (options.table and run["row"] in names)]
     report(
         names,

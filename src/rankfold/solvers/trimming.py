@@ -73,7 +73,13 @@ def taken_back(problem: Problem, x: Point, rows: Lines, cols: Lines) -> Point:
 
 def determined(problem: Problem) -> bool:
     """Whether lines can be set aside, and there are as many entries as degrees of freedom."""
+    # Of a symmetric matrix a row is a column too.
+    return not problem.geometry.symmetric and oversampling(problem) >= 1
+
+
+def oversampling(problem: Problem) -> float:
+    """Return how many entries there are for each degree of freedom; 0 where nobody can count them."""
     cost, rank = problem.cost, problem.geometry.rank
-    if not (isinstance(cost, Completion) and isinstance(cost.store, Observed)) or problem.geometry.symmetric:
-        return False  # of a symmetric matrix a row is a column too
-    return cost.store.size >= rank * (sum(cost.shape) - rank)
+    if not (isinstance(cost, Completion) and isinstance(cost.store, Observed)):
+        return 0.0
+    return cost.store.size / (rank * (sum(cost.shape) - rank))
