@@ -41,7 +41,7 @@ class Measured(NamedTuple):
 
 def measured(curve: Curve, order: int, reach: float, levels: int = LEVELS) -> Measured:
     """Return the first or the second derivative of a curve at 0, from values within `reach` of it."""
-    steps = reach * 0.5 ** np.arange(levels)
+    steps: Floats = reach * 0.5 ** np.arange(levels, dtype=np.float64)
     with np.errstate(all="ignore"):  # far steps may overflow: they are left out
         centre = curve(0.0)
         right, left = (np.array([curve(float(sign * t)) for t in steps]) for sign in (1, -1))

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 import rankfold as rf
 from rankfold.cli.console import note, print_json, print_table, say, working
 from rankfold.cli.labels import visible
+from rankfold.cli.models import keep_names
+from rankfold.cli.taken_columns import hints, refuse_wide, tell_taken
 from rankfold.data import LabelIndex, Triples, read_triples, split
 from rankfold.data.io.files import format_of
 from rankfold.data.io.streams import name_of
@@ -30,7 +32,7 @@ from rankfold.run.driver import Callback
 Floats = NDArray[np.float64]
 Entries = tuple[NDArray[np.integer], NDArray[np.integer], Floats]
 Files = dict[str, Path]
-SETTINGS = ("rank", "bias", "loss", "regularization", "bayesian", "max_iter", "tol")
+SETTINGS = ("rank", "bias", "loss", "regularization", "bayesian", "clip", "max_iter", "tol")
 PROMISED = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # parts of entries that intervals are to hold
 _NO_MODEL = (
     "interrupted before there was a model: it is kept from the last fit only, after rank and regularization "
@@ -43,17 +45,22 @@ class Source:
     """Where the entries come from: a file, and how it is read; `held_out` is a part of them, or a file."""
 
     file: str
-    columns: tuple[str | int, str | int, str | int]
+    columns: tuple[str | int | None, str | int | None, str | int | None]
     delimiter: str | None
     header: bool | None
     held_out: float | str
     unique: bool  # pairs that come twice are refused
     seed: int
+    decimal: str
 
     def triples(self, file: str) -> Triples:
         """Read a file of entries."""
-        with working(f"reading {name_of(file)}"):
-            return read_triples(file, self.columns, delimiter=self.delimiter, header=self.header)
+        with working(f"reading {name_of(file)}"), hints(self.columns):
+            triples = read_triples(
+                file, self.columns, delimiter=self.delimiter, header=self.header, decimal=self.decimal
+            )
+            refuse_wide(triples, name_of(file), self.columns)
+            return triples
 
 
 @dataclass(frozen=True)
@@ -72,12 +79,14 @@ class Fit:
     model: Any
     repeated: int
     seconds: float
+    names: tuple[str, ...] | None  # of the columns that the entries are from
 
 
 def read(source: Source) -> Data:
     """Read the entries, and set those aside that the error is measured on."""
     began = perf_counter()
     train, held_out = source.triples(source.file), None
+    tell_taken(train, name_of(source.file))
     if source.unique:
         _refuse_repeated(train, source)
     if isinstance(source.held_out, str):
@@ -103,7 +112,8 @@ def fit(
             f"rankfold: warning: {repeated:,} entries repeat a pair, first {_names(data.train, *pair)}; each "
             "counts as an observation (--duplicates error refuses them)"
         )
-    return Fit(model, repeated, perf_counter() - began)
+    keep_names(model, data.train.names)
+    return Fit(model, repeated, perf_counter() - began, data.train.names)
 
 
 def report_of(data: Data, found: Fit, source: Source, command: str) -> Report:
@@ -154,7 +164,8 @@ def tell_json(found: Fit, report: Report, seconds: dict[str, float], files: File
     """Say how it went to machines."""
     model, last = found.model, report.trace[-1]
     print_json({
-        "shape": report.data.shape, "entries": report.data.entries, "held_out": report.held_out,
+        "columns": found.names, "shape": report.data.shape, "entries": report.data.entries,
+        "held_out": report.held_out,
         "rank": model.rank_, "regularization": model.regularization_, "iterations": last.iteration,
         "converged": model.converged_, "stop_reason": model.stop_reason_, "cost": last.value,
         "errors": report.errors, "coverage": report.coverage, "duplicates": found.repeated,
@@ -264,7 +275,7 @@ def _refuse_repeated(triples: Triples, source: Source) -> None:
     where = f"entries {first + 1} and {second + 1}"
     if Path(source.file).is_file() and format_of(source.file, None) in ("csv", "tsv"):  # a pipe is read once
         lines = lines_of_entries(
-            source.file, (first, second), source.columns, source.delimiter, source.header
+            source.file, (first, second), source.columns, source.delimiter, source.header, source.decimal
         )
         where = f"lines {lines[0]} and {lines[1]}"
     raise ValueError(

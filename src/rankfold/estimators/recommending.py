@@ -43,6 +43,10 @@ class Recommender:
     def _scores(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Return the predictions for some rows, by position, in all columns."""
 
+    def _in_range(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return predictions as they are shown: a model may clip them, in an order that stays."""
+        return values
+
     @abstractmethod
     def _solved(
         self, axis: Axis, numbers: Positions, places: Positions, values: Any, sample_weight: Any
@@ -90,7 +94,7 @@ class Recommender:
             return found
 
         query, cols, found = largest(positions, self.shape_[1], n, scores)
-        return Recommendations(wanted[query], self._index(Axis.COLUMN).names(cols), found)
+        return Recommendations(wanted[query], self._index(Axis.COLUMN).names(cols), self._in_range(found))
 
     def similar(self, items: Any, n: int = 10, *, side: SideName = "column") -> Neighbours:
         """Return the columns (or rows) most like each of some columns (or rows), most alike first.
@@ -178,7 +182,8 @@ class Recommender:
         if isinstance(X, Triples):
             return triple_positions(X, Axis.ROW, rows), triple_positions(X, Axis.COLUMN, cols)
         pairs = pair_columns(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        if hasattr(X, "columns"):  # pairs in a list need no names, whatever those of the fit were called
+            validate_data(self, X, reset=False, skip_check_array=True)
         return rows.find(pairs[0], Axis.ROW.where), cols.find(pairs[1], Axis.COLUMN.where)
 
     def _required(self, items: Any, axis: Axis, n: int) -> tuple[NDArray[Any], Positions]:

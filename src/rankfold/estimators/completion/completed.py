@@ -39,11 +39,13 @@ class CompletedMatrix(Uncertainty):
     """What `MatrixCompletion` does once fitted: mean + b_i + c_j + L_i·R_j, by position or by label."""
 
     bias: bool
+    clip: bool
     loss: str | Loss
     biases_: Offsets
     rank_: int
     regularization_: float
     shrinkage_: Shrinkage | None
+    value_range_: tuple[float, float] | None
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the values predicted at pairs, given as for `fit`; of Triples, the values are ignored.
@@ -63,6 +65,18 @@ class CompletedMatrix(Uncertainty):
 
     def predict_at(self, rows: NDArray[np.integer], cols: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return the values predicted at positions, counted from 0; -1 is a row or column never seen."""
+        return self._in_range(self._expected_at(rows, cols))
+
+    def _in_range(self, values: NDArray[Any]) -> NDArray[Any]:
+        if not self.clip:
+            return values
+        if self.value_range_ is None:
+            raise ValueError(
+                "this model was saved before models knew the range of their data: fit it again to clip"
+            )
+        return np.asarray(np.clip(values, *self.value_range_))
+
+    def _expected_at(self, rows: NDArray[np.integer], cols: NDArray[np.integer]) -> NDArray[np.float64]:
         check_is_fitted(self)
         L, R = self.factors_
         rows, cols = checked_places(rows, cols, self.shape_)
