@@ -126,8 +126,8 @@ def recommend(
     recommended = {}
     for name in who:
         row = known.names(np.array([known.require_text(name)]))
-        _, columns, scores = fitted.recommend(row, n=count, exclude_seen=not seen)
-        recommended[name] = list(zip(written(columns), scores.tolist(), strict=True))
+        best = fitted.recommend(row, n=count, exclude_seen=not seen)
+        recommended[name] = list(zip(written(best.cols), best.scores.tolist(), strict=True))
     if json:
         keys = (item, "prediction")
         print_json({name: [dict(zip(keys, line, strict=True)) for line in recommended[name]] for name in who})

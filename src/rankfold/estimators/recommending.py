@@ -64,8 +64,8 @@ class Recommender:
     def recommend(self, rows: Any, n: int = 10, exclude_seen: bool = True) -> Recommendations:
         """Return the columns with the largest predictions for each of some rows, best first within each.
 
-        The arrays `rows`, `cols` and `scores` have one length; `_asdict()` makes a table of them. A column
-        without a single entry in the data is never recommended.
+        The arrays `rows`, `cols` and `scores` have one length, and `pandas.DataFrame(...)` makes a table of
+        them. A column without a single entry in the data is never recommended.
 
         Parameters
         ----------
@@ -101,6 +101,7 @@ class Recommender:
 
         Likeness is the cosine between columns (or rows) of the low-rank part W = L Rᵀ: the same for every way
         to write W as a product, and not touched by offsets. What has no entry in the data is like nothing.
+        The arrays `given`, `neighbours` and `cosines` have one length, as those of `recommend` have.
 
         Parameters
         ----------
@@ -135,7 +136,9 @@ class Recommender:
         """Return a model of new rows, from their entries in known columns, without a refit.
 
         Its columns are those of this model, unchanged, and its rows are those of X alone: `predict`,
-        `recommend` and `similar` work on it. With `side="column"`, a model of new columns and the same rows.
+        `recommend` and `similar` work on it. This model learns nothing of them: asked for a new row, it still
+        answers as for any that it has never seen (`partial_fit`, of `MatrixCompletion`, takes rows in). With
+        `side="column"`, a model of new columns and the same rows.
 
         Parameters
         ----------

@@ -187,5 +187,6 @@ def checked_triples(
         if len(bad):
             raise ValueError(f"{name} of entry {bad[0] + 1} is {index[bad[0]]}, not between 0 and {size - 1}")
     dtype = index_dtype(shape)
-    i, j = rows.astype(dtype, copy=False), cols.astype(dtype, copy=False)
+    i: NDArray[np.integer] = rows.astype(dtype, copy=False)
+    j: NDArray[np.integer] = cols.astype(dtype, copy=False)
     return Triples(i, j, values, shape, row_labels, col_labels)

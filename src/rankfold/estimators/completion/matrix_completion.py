@@ -30,6 +30,7 @@ from rankfold.estimators.completion.joint import Joint
 from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.penalised import Fitted, as_it_is, by_sweeps, on_geometry, tolerance
+from rankfold.estimators.completion.reporting import kept_entries
 from rankfold.estimators.completion.trials import minimised
 from rankfold.estimators.fitting import Geometries, all_or_nothing, problem_of, record_run
 from rankfold.estimators.inputs import checked_rank, checked_regularization, is_auto
@@ -274,6 +275,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         self.shape_, self.observed_ = cost.shape, Pattern.of(side)
         self.counts_ = cost.observed.counts
         self.value_range_ = float(np.min(data.values)), float(np.max(data.values))
+        self._entries = kept_entries(data)
         return cost
 
     def _choose(self, cost: Completion, last: FactorPair | None, seed: int) -> Choice:

@@ -40,7 +40,7 @@ class Uncertainty(Recommender):
         """
         rows, cols = self._find(X)
         below, above = self._known_posterior().ends(coverage)
-        values, deviations = self._expected_at(rows, cols), self.std_at(rows, cols)
+        values, deviations = self.expected_at(rows, cols), self.std_at(rows, cols)
         low, high = (self._in_range(values + far * deviations) for far in (below, above))
         return like_given(X, low), like_given(X, high)
 
@@ -59,5 +59,5 @@ class Uncertainty(Recommender):
         return self.posterior_
 
     @abstractmethod
-    def _expected_at(self, rows: NDArray[np.integer], cols: NDArray[np.integer]) -> NDArray[np.float64]:
+    def expected_at(self, rows: NDArray[np.integer], cols: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return the values predicted at positions, not clipped."""
