@@ -18,9 +18,9 @@ FLOORS = (
     ("problem",),
     ("solvers", "checks"),
     ("baselines", "run"),
-    ("selection",),
+    ("selection", "report"),
     ("estimators",),
-    ("metrics", "report", "experiments", "interop"),
+    ("metrics", "experiments", "interop"),
     ("cli",),
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

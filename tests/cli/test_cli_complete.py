@@ -243,7 +243,7 @@ def test_predictions_are_those_of_the_model(tmp_path, model):
     path.write_text(PAIRS)
     result = run("predict", model, path)
     lines = rows_of(result.stdout)
-    pairs = [(line["row"], line["column"]) for line in lines]
+    pairs = [(line["user"], line["film"]) for line in lines]
     assert pairs == [("u1", "film, 2"), ("nobody", "film, 3"), ("u2", "unheard")]
     np.testing.assert_array_equal(
         [float(line["prediction"]) for line in lines], rf.load(model).predict(pairs)
@@ -277,7 +277,7 @@ def test_predictions_in_other_formats(tmp_path, model):
     assert [json.loads(line)["prediction"] for line in lines] == expected
     columns = ("--row", "user", "--col", "film")
     run("predict", model, "-", *columns, "-o", tmp_path / "p.tsv", stdin=PAIRS)
-    assert (tmp_path / "p.tsv").read_text().startswith("row\tcolumn\tprediction\n")
+    assert (tmp_path / "p.tsv").read_text().startswith("user\tfilm\tprediction\n")
 
 
 @pytest.mark.parametrize(

@@ -41,3 +41,31 @@ def test_the_path_of_closed_forms_holds_that_of_every_rank(ridge):
         for step in (1e-1, 1e-2, 1e-3):
             P, d, Qt = np.linalg.svd(W - step * slope)
             assert value(P[:, :r] * d[:r] @ Qt[:r]) >= value(W) * (1 - 1e-12)
+
+
+def imports(w, y, _):
+    import scipy.special
+
+    return scipy.special.erf(w), w, w
+
+
+def unknown(w, y, _):
+    return w.foo, w, w
+
+
+def one_number(w, y, _):
+    return (w - y) ** 2
+
+
+@pytest.mark.parametrize(
+    ("formula", "words"),
+    [
+        (imports, "the loss formula imports cannot be compiled by numba.*use plain arithmetic"),
+        (unknown, "the loss formula unknown cannot be compiled by numba.*attribute 'foo'"),
+        (one_number, r"the loss formula one_number must return the tuple \(loss, .*it returns float64"),
+    ],
+)
+def test_a_loss_that_numba_cannot_compile_is_explained(formula, words):
+    cost = rf.Completion([0, 1], [0, 1], [1.0, 2.0], shape=(2, 2), loss=rf.Loss(formula))
+    with pytest.raises(TypeError, match=words):
+        cost.value(np.ones((2, 1)), np.ones((2, 1)))

@@ -1,5 +1,6 @@
 """How runs end, and what is kept when they end badly."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from run_toys import HERE, SOURCE, HeavyBall, Pair, Script, make_problem, run_py
 import rankfold as rf
 from rankfold.run.driver import minimize, resolve
 from rankfold.run.stopping import ValueBelow
+from rankfold.run.trace import TraceRow
 from rankfold.solvers.base import StepReport
 
 
@@ -256,7 +258,7 @@ def test_a_live_line_on_a_terminal():
         "from rankfold.run.display import progress\n"
         "with progress(1, 'choosing the rank') as tell: tell('rank 3')\n"
     )
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
     done = subprocess.run(
         [sys.executable, "-c", code], stderr=terminal, env=environment, timeout=60, check=False
     )
@@ -264,9 +266,20 @@ def test_a_live_line_on_a_terminal():
     shown = os.read(screen, 10000).decode()
     os.close(screen)
     assert done.returncode == 0
-    assert "HeavyBall  iteration 7  value " in shown
-    assert "gradient norm" in shown
+    assert re.search(r"HeavyBall  \d+\.\d s  iteration 7  value \S+  grad \de[-+]\d\d\s", shown)
     assert "choosing the rank  rank 3" in shown
+
+
+@pytest.mark.parametrize("seconds", [0.1, 99.96, 123.4, 86_400.0])
+def test_a_live_line_fits_80_columns(seconds):
+    from rankfold.run.display import _sentence
+
+    row = TraceRow(iteration=9999, value=-1.23456789e-100, gradient_norm=1.23456e-100, seconds=seconds)
+    longest = "ReweightedContinuation"
+    assert hasattr(rf, longest)
+    line = f"{longest}  {_sentence(row)}"
+    assert len(line) <= 80
+    assert f"{seconds:.0f} s" in line or f"{seconds:.1f} s" in line
 
 
 def test_result_says_what_happened():

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankfold.checks.slopes import STEPS, SlopeCheck, fitted_slope, verdict
-from rankfold.geometry.base import Geometry, Point, Tangent, lincomb, scale
-from rankfold.linalg import norm_of_product
+from rankfold.checks.derivatives import reach_of
+from rankfold.checks.slopes import SlopeCheck, compared, judgement
+from rankfold.geometry.base import Geometry, Point, Tangent, lincomb, normal, own_stream, scale
+from rankfold.linalg import Array, gram, norm_of_product, trace
 
 _TOLERANCE = 1e-10
-_OTHER_TOLERANCES = {"Ψ is idempotent": 1e-12, "R(0) stays": 1e-12, "R(tξ) leaves along ξ": 0.1}
+_OTHER_TOLERANCES = {"Ψ is idempotent": 1e-12, "R(0) stays": 1e-12, "R(tξ) leaves along ξ": 0.0}
+_STREAM = 3  # of random numbers: the streams of points and tangents are others
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class GeometryCheck:
         return all(error <= tolerance for error, tolerance in self.errors.values())
 
     def __str__(self) -> str:
-        rows = [f"  {n}: {e:.1e} (≤ {t:.0e}): {verdict(e <= t)}" for n, (e, t) in self.errors.items()]
+        rows = [f"  {n}: {e:.1e} (≤ {t:.0e}): {judgement(e <= t)}" for n, (e, t) in self.errors.items()]
         return "\n".join([repr(self.geometry), *rows])
 
 
@@ -43,11 +45,24 @@ def check_retraction(geometry: Geometry, x: Point | None = None, seed: int = 0) 
     x = geometry.random_point(seed) if x is None else x
     xi = geometry.random_tangent(x, seed + 1)
     (L, R), (dL, dR) = geometry.factors(x), geometry.tangent_factors(x, xi)
-    errors = []
-    for t in STEPS:
-        L_t, R_t = geometry.factors(geometry.retract(x, scale(float(t), xi)))
-        errors.append(norm_of_product([L_t, -1 * L, -float(t) * dL, -float(t) * L], [R_t, R, R, dR]))
-    return fitted_slope("retraction", 2, np.array(errors), floor=1e-15 * norm_of_product([L], [R]))
+    A, B = _random_matrix(geometry, x, seed)
+
+    def shadow(L: Array, R: Array) -> float:
+        """⟨ABᵀ, LRᵀ⟩: a curve of numbers shows what one of matrices does, in a random direction."""
+        return trace(gram(gram(A, L).T, gram(R, B)))
+
+    def curve(t: float) -> float:
+        return shadow(*geometry.factors(geometry.retract(x, scale(t, xi))))
+
+    model = [shadow(L, R), shadow(dL, R) + shadow(L, dR)]
+    return compared("retraction", curve, model, reach_of(geometry, x, xi))
+
+
+def _random_matrix(geometry: Geometry, x: Point, seed: int) -> tuple[Array, Array]:
+    """Return factors of a random matrix, as long as L and R."""
+    rng = own_stream(seed, _STREAM)
+    A, B = (normal(rng, tuple(Z.shape), Z) for Z in geometry.factors(x))
+    return A, B
 
 
 def check_geometry(geometry: Geometry, seed: int = 0) -> GeometryCheck:
@@ -62,8 +77,10 @@ def check_geometry(geometry: Geometry, seed: int = 0) -> GeometryCheck:
     x = geometry.validate(geometry.random_point(seed))
     errors = {
         **_projection_errors(geometry, x, seed),
+        **_metric_errors(geometry, x, seed),
         **_fibre_errors(geometry, x, seed),
         **_motion_errors(geometry, x, seed),
+        **_transport_errors(geometry, x, seed),
     }
     with_tolerances = {n: (error, _OTHER_TOLERANCES.get(n, _TOLERANCE)) for n, error in errors.items()}
     return GeometryCheck(geometry, with_tolerances)
@@ -89,6 +106,27 @@ def _projection_errors(geometry: Geometry, x: Point, seed: int) -> dict[str, flo
     }
 
 
+def _metric_errors(geometry: Geometry, x: Point, seed: int) -> dict[str, float]:
+    """An inner product, by which the gradient stands for the derivative of a linear cost ⟨ABᵀ, W⟩."""
+    xi, eta = geometry.random_tangent(x, seed + 1), geometry.random_tangent(x, seed + 2)
+    both = geometry.inner(x, xi, eta)
+    together = geometry.inner(x, lincomb(1.0, xi, 2.0, eta), eta)
+    (L, R), (dL, dR) = geometry.factors(x), geometry.tangent_factors(x, xi)
+    A, B = _random_matrix(geometry, x, seed)
+    f_L, f_R = A @ gram(B, R), B @ gram(A, L)
+    if geometry.symmetric:
+        f_L = f_R = (f_L + f_R) / 2
+    slope = trace(gram(f_L, dL)) + trace(gram(f_R, dR))
+    gradient = geometry.gradient(x, f_L, f_R)
+    size = geometry.norm(x, gradient)
+    return {
+        "the metric is symmetric": abs(both - geometry.inner(x, eta, xi)),
+        "the metric is linear": abs(together - both - 2 * geometry.inner(x, eta, eta)),
+        "the metric is positive": float(not geometry.inner(x, xi, xi) > 0),
+        "the gradient is the derivative in the metric": abs(geometry.inner(x, gradient, xi) - slope) / size,
+    }
+
+
 def _fibre_errors(geometry: Geometry, x: Point, seed: int) -> dict[str, float]:
     M = geometry.random_symmetry(seed)
     xi, eta = geometry.random_tangent(x, seed + 1), geometry.random_tangent(x, seed + 2)
@@ -105,15 +143,29 @@ def _fibre_errors(geometry: Geometry, x: Point, seed: int) -> dict[str, float]:
 
 
 def _motion_errors(geometry: Geometry, x: Point, seed: int) -> dict[str, float]:
-    xi = geometry.random_tangent(x, seed + 1)
-    y = geometry.validate(geometry.retract(x, xi))
-    moved = geometry.transport(x, xi, y)
-    slope = check_retraction(geometry, x, seed).slope
+    geometry.validate(geometry.retract(x, geometry.random_tangent(x, seed + 1)))
+    leaves = check_retraction(geometry, x, seed)
     return {
         "R(0) stays": _relative(geometry, x, geometry.retract(x, geometry.zero(x))),
-        "R(tξ) leaves along ξ": max(0.0, 2 - slope),
+        "R(tξ) leaves along ξ": 0.0 if leaves.ok else abs(leaves.claimed - leaves.found) or np.nan,
+    }
+
+
+def _transport_errors(geometry: Geometry, x: Point, seed: int) -> dict[str, float]:
+    xi, eta = geometry.random_tangent(x, seed + 1), geometry.random_tangent(x, seed + 2)
+    y, M = geometry.retract(x, xi), geometry.random_symmetry(seed)
+    moved, beside = geometry.transport(x, xi, y), geometry.transport(x, eta, y)
+    together = geometry.transport(x, lincomb(1.0, xi, 2.0, eta), y)
+    x2, y2 = geometry.act(x, M), geometry.act(y, M)
+    moved2 = geometry.transport(x2, geometry.act(xi, M), y2)
+    product = geometry.transported_inner(x, xi, y, beside)
+    return {
         "transport lands in the tangent space": _gap(geometry, y, geometry.to_tangent(y, moved), moved),
         "transport lands in the horizontal space": _gap(geometry, y, geometry.to_horizontal(y, moved), moved),
+        "transport to where it is changes nothing": _gap(geometry, x, geometry.transport(x, eta, x), eta),
+        "transport is linear": _gap(geometry, y, together, lincomb(1.0, moved, 2.0, beside)),
+        "transport is the same along the fibre": _gap(geometry, y2, moved2, geometry.act(moved, M)),
+        "products with what is transported are its own": abs(product - geometry.inner(y, moved, beside)),
     }
 
 

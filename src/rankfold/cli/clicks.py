@@ -21,14 +21,13 @@ def clicks(
     ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the model goes.")] = None,
     rank: Annotated[str, typer.Option(help="Rank of the matrix: a number, or auto.")] = "auto",
-    row: Annotated[
-        str, typer.Option(help="Column of the file with the user: name, or position from 0.")
-    ] = "0",
-    col: Annotated[str, typer.Option(help="Column with the item.")] = "1",
+    row: options.RowColumn = None,
+    col: options.ColColumn = None,
     count: Annotated[
         str | None, typer.Option(help="Column with the number of clicks; by default each line is one.")
     ] = None,
     delimiter: options.Delimiter = None,
+    decimal: options.Decimal = ".",
     header: options.Header = None,
     holdout: Annotated[
         float, typer.Option(help="A part of the clicks to measure the lists on.", min=0.0, max=0.9)
@@ -50,22 +49,28 @@ def clicks(
 
     Ctrl-C, or SIGTERM, ends the fit and keeps the best model so far; a second one ends at once.
     """
-    import rankfold as rf
-    from rankfold.data.io.streams import name_of
-    from rankfold.run.stopping import StopKind
+    with working("starting"):
+        import rankfold as rf
+        from rankfold.cli.models import keep_names
+        from rankfold.cli.taken_columns import tell_taken
+        from rankfold.data.io.streams import name_of
+        from rankfold.run.stopping import StopKind
 
     check_writable(output)
-    columns = [options.column_of(name) for name in (row, col, count) if name is not None]
+    chosen = (row, col) if count is None else (row, col, count)
+    columns = [options.column_of(name) for name in chosen]
     model = rf.ImplicitFeedback(
         options.number_or_auto(rank, int, "--rank"), alpha=alpha, max_iter=max_iter, random_state=seed,
         regularization=options.number_or_auto(regularization, float, "--regularization"), verbose=1,
     )  # fmt: skip
     with working(f"reading {name_of(pairs)}"):
-        data = rf.data.read_triples(pairs, columns, delimiter=delimiter, header=header)
+        data = rf.data.read_triples(pairs, columns, delimiter=delimiter, header=header, decimal=decimal)
+    tell_taken(data, name_of(pairs))
     train, apart = rf.data.split(data, holdout, seed) if holdout else (data, None)
     with Scope() as scope:  # from the first iteration of the last fit on, a signal waits for the file
         began = perf_counter()
         model.fit(train, callback=lambda progress: scope.keep())
+        keep_names(model, data.names)
         seconds = perf_counter() - began
         if output is not None:
             rf.save(model, output)

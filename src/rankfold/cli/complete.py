@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from rankfold.cli import options
-from rankfold.cli.console import check_writable
+from rankfold.cli.console import check_writable, working
 from rankfold.interrupts import Scope
 
 
@@ -21,10 +21,13 @@ def complete(
     ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the model goes.")] = None,
     rank: Annotated[str, typer.Option(help="Rank of the matrix: a number, or auto.")] = "auto",
-    row: options.RowColumn = "0",
-    col: options.ColColumn = "1",
-    value: Annotated[str, typer.Option(help="Column with the value.")] = "2",
+    row: options.RowColumn = None,
+    col: options.ColColumn = None,
+    value: Annotated[
+        str | None, typer.Option(help="Column with the value; by default named like rating, or the third.")
+    ] = None,
     delimiter: options.Delimiter = None,
+    decimal: options.Decimal = ".",
     header: options.Header = None,
     holdout: Annotated[
         str, typer.Option(help="What to measure the error on: a part of the entries, or a file like TRIPLES.")
@@ -39,6 +42,7 @@ def complete(
             help="Finish the fit by variational Bayes; by default where regularization is auto.",
         ),
     ] = None,
+    clip: options.Clip = False,
     duplicates: Annotated[
         str, typer.Option(help="Pairs that come twice: keep (each is an observation) or error.")
     ] = "keep",
@@ -65,10 +69,11 @@ def complete(
 
     Ctrl-C, or SIGTERM, ends the fit and keeps the best model so far; a second one ends at once.
     """
-    import rankfold as rf
-    from rankfold.cli import completing
-    from rankfold.report.figure import check_format
-    from rankfold.run.stopping import StopKind
+    with working("starting"):  # a sign of life: what the library is made of takes a while to load
+        import rankfold as rf
+        from rankfold.cli import completing
+        from rankfold.report.figure import check_format
+        from rankfold.run.stopping import StopKind
 
     for path in (output, report, checkpoint, plot):
         check_writable(path)
@@ -78,13 +83,16 @@ def complete(
         raise typer.BadParameter(f"--duplicates is keep or error, not {duplicates!r}")
     columns = options.column_of(row), options.column_of(col), options.column_of(value)
     held_out = options.part_or_file(holdout)
-    source = completing.Source(triples, columns, delimiter, header, held_out, duplicates == "error", seed)
+    source = completing.Source(
+        triples, columns, delimiter, header, held_out, duplicates == "error", seed, decimal
+    )
     model = rf.MatrixCompletion(
         options.number_or_auto(rank, int, "--rank"),
         bias=bias,
         loss=loss,
         regularization=options.number_or_auto(regularization, float, "--regularization"),
         bayesian="auto" if bayesian is None else bayesian,
+        clip=clip,
         max_iter=max_iter,
         tol=options.number_or_auto(tol, float, "--tol"),
         random_state=seed,

@@ -9,29 +9,25 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 import rankfold as rf
 from rankfold.cli.console import note, print_json, print_table, say, working
 from rankfold.cli.labels import visible
+from rankfold.cli.models import keep_names
+from rankfold.cli.taken_columns import hints, refuse_wide, tell_taken
 from rankfold.data import LabelIndex, Triples, read_triples, split
 from rankfold.data.io.files import format_of
 from rankfold.data.io.streams import name_of
 from rankfold.data.io.text import lines_of_entries
-from rankfold.estimators.completion.choosing import fit_offsets
+from rankfold.estimators.completion import reporting
 from rankfold.estimators.completion.entries import completion_of
-from rankfold.estimators.completion.offsets import predictions
 from rankfold.estimators.completion.pattern import Pattern
-from rankfold.report import DataSummary, Report, singular_values, write_report
-from rankfold.report.content import SAMPLE
+from rankfold.estimators.completion.reporting import Entries
+from rankfold.report import Report, write_report
 from rankfold.report.figure import draw
 from rankfold.run.driver import Callback
 
-Floats = NDArray[np.float64]
-Entries = tuple[NDArray[np.integer], NDArray[np.integer], Floats]
 Files = dict[str, Path]
-SETTINGS = ("rank", "bias", "loss", "regularization", "bayesian", "max_iter", "tol")
-PROMISED = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # parts of entries that intervals are to hold
 _NO_MODEL = (
     "interrupted before there was a model: it is kept from the last fit only, after rank and regularization "
     "are chosen, unless both are given (--rank N --regularization X)"
@@ -43,17 +39,22 @@ class Source:
     """Where the entries come from: a file, and how it is read; `held_out` is a part of them, or a file."""
 
     file: str
-    columns: tuple[str | int, str | int, str | int]
+    columns: tuple[str | int | None, str | int | None, str | int | None]
     delimiter: str | None
     header: bool | None
     held_out: float | str
     unique: bool  # pairs that come twice are refused
     seed: int
+    decimal: str
 
     def triples(self, file: str) -> Triples:
         """Read a file of entries."""
-        with working(f"reading {name_of(file)}"):
-            return read_triples(file, self.columns, delimiter=self.delimiter, header=self.header)
+        with working(f"reading {name_of(file)}"), hints(self.columns):
+            triples = read_triples(
+                file, self.columns, delimiter=self.delimiter, header=self.header, decimal=self.decimal
+            )
+            refuse_wide(triples, name_of(file), self.columns)
+            return triples
 
 
 @dataclass(frozen=True)
@@ -72,19 +73,21 @@ class Fit:
     model: Any
     repeated: int
     seconds: float
+    names: tuple[str, ...] | None  # of the columns that the entries are from
 
 
 def read(source: Source) -> Data:
     """Read the entries, and set those aside that the error is measured on."""
     began = perf_counter()
     train, held_out = source.triples(source.file), None
+    tell_taken(train, name_of(source.file))
     if source.unique:
         _refuse_repeated(train, source)
     if isinstance(source.held_out, str):
         held_out = _aligned(source.triples(source.held_out), train, source.held_out)
     elif source.held_out:
         train, apart = split(train, source.held_out, source.seed)
-        held_out = apart.rows, apart.cols, apart.values
+        held_out = Entries(apart.rows, apart.cols, apart.values)
     return Data(train, held_out, perf_counter() - began)
 
 
@@ -103,31 +106,25 @@ def fit(
             f"rankfold: warning: {repeated:,} entries repeat a pair, first {_names(data.train, *pair)}; each "
             "counts as an observation (--duplicates error refuses them)"
         )
-    return Fit(model, repeated, perf_counter() - began)
+    keep_names(model, data.train.names)
+    return Fit(model, repeated, perf_counter() - began, data.train.names)
 
 
 def report_of(data: Data, found: Fit, source: Source, command: str) -> Report:
     """Gather what the report, the plot and the table show."""
-    model, train = found.model, data.train
-    path = model.rank_path_
-    rows, cols, values = _sample(data, source.seed)
-    summary = DataSummary.of(
-        train.rows, train.cols, train.values, train.shape, visible(name_of(source.file), "")
+    part = source.held_out
+    apart = (
+        visible(part, "") if isinstance(part, str) else f"{part:.3g} of the entries" if part else "nothing"
     )
-    return Report(
-        data=summary,
-        rank=model.rank_,
-        trace=model.trace_,
-        seconds=found.seconds,
-        singular_values=singular_values(*model.factors_),
-        residuals=values - model.predict_at(rows, cols),
-        errors={} if data.held_out is None else _errors(model, train, data.held_out, summary.mean),
-        held_out=0 if data.held_out is None else len(data.held_out[2]),
-        settings=_shown(model, source),
-        command=visible(command, keep=""),
-        ranks=() if path is None else tuple(zip(path.ranks, path.errors, strict=True)),
-        coverage=() if data.held_out is None or model.posterior_ is None else _coverage(model, data.held_out),
+    last = {"seed": f"{source.seed}", "stopped": found.model.stop_reason_}
+    making = reporting.Making(
+        visible(name_of(source.file), ""),
+        found.seconds,
+        visible(command, keep=""),
+        {"held out": apart, **reporting.shown_settings(found.model), **last},
+        source.seed,
     )
+    return reporting.report_of(found.model, data.train, data.held_out, making)
 
 
 def write_model(found: Fit, output: Path | None) -> Files:
@@ -154,7 +151,8 @@ def tell_json(found: Fit, report: Report, seconds: dict[str, float], files: File
     """Say how it went to machines."""
     model, last = found.model, report.trace[-1]
     print_json({
-        "shape": report.data.shape, "entries": report.data.entries, "held_out": report.held_out,
+        "columns": found.names, "shape": report.data.shape, "entries": report.data.entries,
+        "held_out": report.held_out,
         "rank": model.rank_, "regularization": model.regularization_, "iterations": last.iteration,
         "converged": model.converged_, "stop_reason": model.stop_reason_, "cost": last.value,
         "errors": report.errors, "coverage": report.coverage, "duplicates": found.repeated,
@@ -183,49 +181,6 @@ def tell(found: Fit, report: Report, seconds: dict[str, float], files: Files) ->
         note("The model was not kept: add -o model.rankfold to use it with `rankfold predict`.")
 
 
-def _shown(model: Any, source: Source) -> dict[str, str]:
-    shown = {name: f"{getattr(model, name)}" for name in SETTINGS}
-    for name in ("rank", "regularization"):
-        if shown[name] == "auto":
-            shown[name] = f"{getattr(model, f'{name}_'):.4g}, chosen"
-    part = source.held_out
-    apart = (
-        visible(part, "") if isinstance(part, str) else f"{part:.3g} of the entries" if part else "nothing"
-    )
-    return {"held out": apart, **shown, "seed": f"{source.seed}", "stopped": model.stop_reason_}
-
-
-def _sample(data: Data, seed: int) -> Entries:
-    """Return at most `SAMPLE` of the held-out entries, or of the fitted ones, for residuals."""
-    whole = data.held_out or (data.train.rows, data.train.cols, data.train.values)
-    if len(whole[2]) <= SAMPLE:
-        return whole
-    chosen = np.sort(np.random.default_rng(seed).integers(0, len(whole[2]), SAMPLE))
-    return whole[0][chosen], whole[1][chosen], whole[2][chosen]
-
-
-def _errors(model: Any, train: Triples, held_out: Entries, mean: float) -> dict[str, float]:
-    """Return the root-mean-square error of each way to predict."""
-    rows, cols, values = held_out
-    offsets = fit_offsets(completion_of(train, None, model.loss, float))  # the model's leave a part to W
-    expected = rf.Loss.named(model.loss).expected
-    guesses = {
-        "the mean": np.full(len(values), mean),
-        "offsets of rows and columns": expected(predictions(offsets, rows, cols)),
-        f"rankfold, rank {model.rank_}": model.predict_at(rows, cols),
-    }
-    return {name: float(np.sqrt(np.mean((guess - values) ** 2))) for name, guess in guesses.items()}
-
-
-def _coverage(model: Any, held_out: Entries) -> tuple[tuple[float, float], ...]:
-    """Return which part of the held-out entries lies in intervals that promise a part of them."""
-    rows, cols, values = held_out
-    off = (values - model.predict_at(rows, cols)) / model.std_at(rows, cols)
-    ends = [model.posterior_.ends(part) for part in PROMISED]
-    inside = [float(np.mean((low <= off) & (off <= high))) for low, high in ends]
-    return tuple(zip(PROMISED, inside, strict=True))
-
-
 def _aligned(held_out: Triples, train: Triples, file: str) -> Entries:
     """Return entries of another file with the positions that their labels have in the training data."""
     sides = []
@@ -241,7 +196,7 @@ def _aligned(held_out: Triples, train: Triples, file: str) -> Entries:
     new, count = int(np.count_nonzero((sides[0] < 0) | (sides[1] < 0))), len(held_out)
     if new:
         note(f"rankfold: warning: {file}: {new:,} of {count:,} entries are of rows or columns never seen")
-    return sides[0], sides[1], held_out.values
+    return Entries(sides[0], sides[1], held_out.values)
 
 
 def _repeats(positions: Pattern) -> tuple[int, tuple[int, int]]:
@@ -264,7 +219,7 @@ def _refuse_repeated(triples: Triples, source: Source) -> None:
     where = f"entries {first + 1} and {second + 1}"
     if Path(source.file).is_file() and format_of(source.file, None) in ("csv", "tsv"):  # a pipe is read once
         lines = lines_of_entries(
-            source.file, (first, second), source.columns, source.delimiter, source.header
+            source.file, (first, second), source.columns, source.delimiter, source.header, source.decimal
         )
         where = f"lines {lines[0]} and {lines[1]}"
     raise ValueError(

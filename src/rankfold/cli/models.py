@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +23,30 @@ def of_pairs(model: Any, path: Path) -> Any:
             "`rankfold clicks`"
         )
     return model
+
+
+def clipping(model: Any, clip: bool, path: Path) -> Any:
+    """Return a model that clips its predictions if that is asked for, here or when it was fitted."""
+    if clip and getattr(model, "value_range_", None) is None:
+        raise ValueError(
+            f"{path} does not know the range of its data: --clip is for models of `rankfold complete` of "
+            "this version; fit it again"
+        )
+    return model.set_params(clip=True) if clip else model
+
+
+def keep_names(model: Any, names: Sequence[str] | None) -> None:
+    """Let a model know what the file that it was fitted to calls its columns, if that has names for them."""
+    import numpy as np
+
+    if names is not None and not all(name.isdecimal() for name in names):
+        model.feature_names_in_ = np.array(names[:2], dtype=object)
+
+
+def names_of(model: Any) -> tuple[str, str]:
+    """Return what the file that a model was fitted to calls rows and columns."""
+    row, col = getattr(model, "feature_names_in_", ("row", "column"))
+    return str(row), str(col)
 
 
 def written(labels: Any) -> list[Any]:

@@ -20,9 +20,18 @@ Header = Annotated[
     ),
 ]
 RowColumn = Annotated[
-    str, typer.Option("--row", help="Column of the file with the row: name, or position from 0.")
+    str | None,
+    typer.Option(
+        "--row",
+        help="Column of the file with the row: name, or position from 0. By default found by names such as "
+        "user, or the first.",
+    ),
 ]
-ColColumn = Annotated[str, typer.Option("--col", help="Column with the column label.")]
+ColColumn = Annotated[
+    str | None,
+    typer.Option("--col", help="Column with the column label; by default named like item, or the second."),
+]
+Decimal = Annotated[str, typer.Option(help="What stands before the fraction of a number: . or ,")]
 Table = Annotated[str, typer.Argument(help="CSV, TSV or Parquet with a header; - for standard input.")]
 ModelFile = Annotated[Path, typer.Argument(help="A file that `complete`, `clicks` or `regress` wrote (-o).")]
 Missing = Annotated[
@@ -35,20 +44,23 @@ EscapeFormulas = Annotated[
         help="In CSV and TSV, put ' before text that begins with = + - @, which a spreadsheet would execute.",
     ),
 ]
+Clip = Annotated[
+    bool, typer.Option("--clip", help="Let no prediction lie outside of the range of the known values.")
+]
 Loss = Annotated[str, typer.Option(help="square, huber, logistic (0 or 1) or poisson (counts).")]
 Criterion = Literal["cv", "aic", "bic", "gcv"]
 CRITERIA: dict[str, Criterion] = {name: name for name in get_args(Criterion)}
 
 
-def column_of(text: str) -> str | int:
+def column_of(text: str | None) -> str | int | None:
     """Return a column as given on the command line: a position if it is a number, else a name.
 
     Examples
     --------
-    >>> column_of("2"), column_of("rating")
-    (2, 'rating')
+    >>> column_of("2"), column_of("rating"), column_of(None)
+    (2, 'rating', None)
     """
-    return int(text) if text.isdecimal() else text
+    return int(text) if text is not None and text.isdecimal() else text
 
 
 def number_or_auto(text: str, kind: type[int] | type[float], option: str) -> Any:

@@ -9,9 +9,11 @@ import typer
 
 from rankfold.cli.console import check_writable, fail, print_json, print_table
 from rankfold.cli.labels import visible
-from rankfold.cli.models import of_pairs, written
+from rankfold.cli.models import clipping, names_of, of_pairs, written
 from rankfold.cli.options import (
+    Clip,
     ColColumn,
+    Decimal,
     Delimiter,
     EscapeFormulas,
     Header,
@@ -35,9 +37,10 @@ def predict(
             "--output", "-o", help="Where predictions go: CSV, TSV or Parquet; - for standard output."
         ),
     ] = "-",
-    row: RowColumn = "0",
-    col: ColColumn = "1",
+    row: RowColumn = None,
+    col: ColColumn = None,
     delimiter: Delimiter = None,
+    decimal: Decimal = ".",
     header: Header = None,
     missing: Missing = None,
     strict: Annotated[
@@ -46,6 +49,7 @@ def predict(
     std: Annotated[
         bool, typer.Option("--std", help="Also the standard deviation of an entry about its prediction.")
     ] = False,
+    clip: Clip = False,
     json: Annotated[bool, typer.Option("--json", help="Write a JSON object per line.")] = False,
     escape_formulas: EscapeFormulas = False,
 ) -> None:
@@ -71,19 +75,19 @@ def predict(
     check_writable(output)
     fitted = rf.load(model)
     if isinstance(fitted, rf.ReducedRankRegression):
-        if strict or std or header is not None or (row, col) != ("0", "1"):
+        if strict or std or clip or header is not None or (row, col) != (None, None):
             raise ValueError(
-                f"{model} predicts rows of a table: --strict, --std, --row, --col, --header and --no-header "
-                "are for models of pairs"
+                f"{model} predicts rows of a table: --strict, --std, --clip, --row, --col, --header and "
+                "--no-header are for models of pairs"
             )
-        rows = predicted_rows(fitted, pairs, delimiter, missing).to_batches()
+        rows = predicted_rows(fitted, pairs, delimiter, missing, decimal).to_batches()
         write_batches(output, iter(rows), json, escape_formulas)
         return
     if missing:
         raise ValueError(f"{model} predicts pairs: --missing is for models of `rankfold regress`")
     columns = column_of(row), column_of(col)
-    guessed = header is None and all(isinstance(column, int) for column in columns)
-    known = of_pairs(fitted, model)
+    guessed = header is None and not any(isinstance(column, str) for column in columns)
+    known = clipping(of_pairs(fitted, model), clip, model)
     if std and getattr(known, "posterior_", None) is None:
         raise ValueError(
             f"{model} does not know how sure it is: --std is for models of `rankfold complete` with the "
@@ -104,6 +108,7 @@ def recommend(
     seen: Annotated[
         bool, typer.Option("--include-seen", help="Also columns that the row has an entry in.")
     ] = False,
+    clip: Clip = False,
     json: Json = False,
 ) -> None:
     """Recommend for a row the columns with the highest predictions.
@@ -115,19 +120,20 @@ def recommend(
     import rankfold as rf
     from rankfold.data import LabelIndex
 
-    fitted = of_pairs(rf.load(model), model)
+    fitted = clipping(of_pairs(rf.load(model), model), clip, model)
+    _, item = names_of(fitted)
     known = LabelIndex(fitted.shape_[0], fitted.row_labels_)
     recommended = {}
     for name in who:
         row = known.names(np.array([known.require_text(name)]))
-        _, columns, scores = fitted.recommend(row, n=count, exclude_seen=not seen)
-        recommended[name] = list(zip(written(columns), scores.tolist(), strict=True))
+        best = fitted.recommend(row, n=count, exclude_seen=not seen)
+        recommended[name] = list(zip(written(best.cols), best.scores.tolist(), strict=True))
     if json:
-        keys = ("column", "prediction")
+        keys = (item, "prediction")
         print_json({name: [dict(zip(keys, line, strict=True)) for line in recommended[name]] for name in who})
         return
     for name, lines in recommended.items():
         if not lines:
             fail(f"{name!r} has an entry in every column: --include-seen shows them")
         rows = [(visible(str(column), keep=""), f"{score:.4g}") for column, score in lines]
-        print_table((visible(f"for {name}", keep=""), "prediction"), rows)
+        print_table((visible(f"{item} for {name}", keep=""), "prediction"), rows)

@@ -58,7 +58,7 @@ def _refuse_outside(batch: PairBatch, sides: tuple[LabelIndex, LabelIndex]) -> N
 def predicted(model: Any, batches: Iterator[PairBatch], std: bool = False) -> Iterator[Any]:
     """Yield pairs, each with what a completed matrix holds there, and how far off that may be."""
     for batch in batches:
-        columns = {"row": batch.row_labels, "column": batch.col_labels}
+        columns = dict(zip(batch.names, (batch.row_labels, batch.col_labels), strict=True))
         columns["prediction"] = pa.array(model.predict_at(batch.rows, batch.cols))
         if std:
             columns["std"] = pa.array(model.std_at(batch.rows, batch.cols))

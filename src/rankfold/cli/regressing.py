@@ -34,9 +34,11 @@ def fit(X: Any, Y: Any, estimator: rf.ReducedRankRegression, seed: int) -> tuple
     return _in_units_of_the_data(*model.fit(X, Y)), float(1 - left)
 
 
-def predicted_rows(model: Any, file: str, delimiter: str | None, missing: Sequence[str] | None) -> Any:
+def predicted_rows(
+    model: Any, file: str, delimiter: str | None, missing: Sequence[str] | None, decimal: str = "."
+) -> Any:
     """Return what a regression predicts for the rows of a file, as a table."""
-    data = read_table(file, delimiter, missing)
+    data = read_table(file, delimiter, missing, decimal)
     features = list(getattr(model, "feature_names_in_", data.column_names))
     guesses = model.predict(_features(data, features, file))
     columns = np.reshape(guesses, (data.num_rows, -1)).T

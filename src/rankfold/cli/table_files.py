@@ -23,14 +23,14 @@ from rankfold.data.io.limits import MOST_TABLE_COLUMNS
 from rankfold.data.io.lines import first_line
 from rankfold.data.io.parquet import decoded, open_parquet, write_parquet
 from rankfold.data.io.streams import name_of, reading, seekable, writing
-from rankfold.data.io.text import write_text
+from rankfold.data.io.text import is_number, write_text
 from rankfold.data.numbering import of_fixed_width
 
 Floats = NDArray[np.float64]
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "?")
 
 
-def read_table(file: str, delimiter: str | None, missing: Sequence[str] | None) -> Any:
+def read_table(file: str, delimiter: str | None, missing: Sequence[str] | None, decimal: str = ".") -> Any:
     """Read a CSV, TSV or Parquet file as a pyarrow table, empty where it says one of `missing`."""
     kind = _kind(file)
     with reading(file) as stream:
@@ -39,13 +39,16 @@ def read_table(file: str, delimiter: str | None, missing: Sequence[str] | None) 
                 table = _all_of(open_parquet(stream, name_of(file)), name_of(file))
             else:
                 nothing = list(missing or MISSING)
-                convert = pa_csv.ConvertOptions(null_values=nothing, strings_can_be_null=False)
-                parse = pa_csv.ParseOptions(delimiter="\t" if kind == "tsv" else delimiter or ",")
-                stream = _of_some_columns(stream, parse.delimiter, name_of(file))
+                convert = pa_csv.ConvertOptions(
+                    null_values=nothing, strings_can_be_null=False, decimal_point=decimal
+                )
+                stream, found = _of_some_columns(stream, delimiter, name_of(file))
+                parse = pa_csv.ParseOptions(delimiter="\t" if kind == "tsv" else found)
                 table = pa_csv.read_csv(stream, parse_options=parse, convert_options=convert)
         except (pa.ArrowException, UnicodeDecodeError) as error:
             raise DataFileError(
-                f"{name_of(file)}: {error}; a header and lines of equal length are needed"
+                f"{name_of(file)}: {error}; a header and lines of equal length are needed, and fields "
+                "separated as --delimiter says"
             ) from None
         names = table.column_names
     if len(set(names)) < len(names):
@@ -56,17 +59,22 @@ def read_table(file: str, delimiter: str | None, missing: Sequence[str] | None) 
     return table
 
 
-def _of_some_columns(stream: BinaryIO, delimiter: str, file: str) -> BinaryIO:
-    """Return a stream of the same content, unless its first line has columns without end."""
+def _of_some_columns(stream: BinaryIO, delimiter: str | None, file: str) -> tuple[BinaryIO, str]:
+    """Return a stream of the same content and its delimiter, unless its first line has columns without end.
+
+    By default the delimiter is what the header has most of; of names, unlike numbers, no comma is a part.
+    """
     stream = seekable(stream)
     start = stream.tell()
-    count = first_line(stream, file)[0].count(delimiter.encode()) + 1
+    header = first_line(stream, file)[0]
+    delimiter = delimiter or max(",;\t|", key=lambda character: header.count(character.encode()))
+    count = header.count(delimiter.encode()) + 1
     if count > MOST_TABLE_COLUMNS:
         raise DataFileError(
             f"{file}: the first line has {count:,} columns; {MOST_TABLE_COLUMNS:,} can be read"
         )
     stream.seek(start)
-    return stream
+    return stream, delimiter
 
 
 def _all_of(opened: Any, file: str) -> Any:
@@ -189,7 +197,9 @@ def with_columns(table: Any, names: Sequence[str], values: Floats) -> Any:
 def numbers(table: Any, names: Sequence[str], file: str) -> Floats:
     """Return columns as one array, NaN where empty, or say which line holds something else."""
     if not names:
-        raise DataFileError(f"{name_of(file)}: there is no column of numbers")
+        commas = any(_has_commas(table[name]) for name in table.column_names)
+        remedy = "; these look like decimal commas: --decimal ," if commas else ""
+        raise DataFileError(f"{name_of(file)}: there is no column of numbers{remedy}")
     columns = []
     for name in names:
         if name not in table.column_names:
@@ -202,14 +212,23 @@ def numbers(table: Any, names: Sequence[str], file: str) -> Floats:
     return np.column_stack(columns)
 
 
+def _has_commas(column: Any) -> bool:
+    """Tell whether the first cell that is not empty is a number with a decimal comma."""
+    first = next((cell for cell in column.to_pylist() if cell not in (None, "")), "")
+    return isinstance(first, str) and "," in first and is_number(first, ",")
+
+
 def _not_numeric(column: Any, name: str, file: str) -> str:
     for line, value in enumerate(column.to_pylist(), start=2):
         try:
             float(value)
         except (TypeError, ValueError):
             if value is not None:
-                return (
-                    f"{file}, line {line}: column {name!r} is not a number: {value!r}; correct it, or "
-                    "name it with --missing if it stands for nothing"
+                comma = isinstance(value, str) and is_number(value, ",")
+                remedy = (
+                    "read decimal commas with --decimal ,"
+                    if comma
+                    else ("correct it, or name it with --missing if it stands for nothing")
                 )
+                return f"{file}, line {line}: column {name!r} is not a number: {value!r}; {remedy}"
     return f"{file}: column {name!r} holds {column.type}, not numbers"

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from rankfold.cli.console import check_writable, note, print_json
+from rankfold.cli.console import check_writable, note, print_json, working
 from rankfold.cli.options import (
     CRITERIA,
+    Decimal,
     Delimiter,
     EscapeFormulas,
     Json,
@@ -35,6 +36,7 @@ def impute(
     ] = False,
     missing: Missing = None,
     delimiter: Delimiter = None,
+    decimal: Decimal = ".",
     max_iter: Annotated[int, typer.Option(help="At most so many iterations.", min=1)] = 50,
     seed: Seed = 0,
     escape_formulas: EscapeFormulas = False,
@@ -46,13 +48,19 @@ def impute(
 
     Example: rankfold impute sensors.csv -o filled.csv
     """
-    import numpy as np
+    with working("starting"):
+        import numpy as np
 
-    import rankfold as rf
-    from rankfold.cli.table_files import numbers, numeric_columns, read_table, with_columns, write_table
+        import rankfold as rf
+        from rankfold.cli.table_files import numbers, numeric_columns, read_table, with_columns, write_table
+        from rankfold.cli.taken_columns import refuse_triples
+        from rankfold.data.io.streams import name_of
 
     check_writable(output)
-    data = read_table(table, delimiter, missing)
+    with working(f"reading {name_of(table)}"):
+        data = read_table(table, delimiter, missing, decimal)
+    if not column:
+        refuse_triples(data.column_names, name_of(table))
     names = column or [name for name in numeric_columns(data) if data[name].null_count < len(data)]
     values = numbers(data, names, table)
     imputer = rf.LowRankImputer(
@@ -61,7 +69,9 @@ def impute(
         max_iter=max_iter,
         random_state=seed,
     )
-    write_table(output, with_columns(data, names, imputer.fit_transform(values)), escape_formulas)
+    with working(f"filling {len(names)} columns"):
+        full = imputer.fit_transform(values)
+    write_table(output, with_columns(data, names, full), escape_formulas)
     copied = [name for name in data.column_names if name not in names]
     filled = int(np.isnan(values).sum())
     if json and output != "-":
@@ -69,6 +79,11 @@ def impute(
                     "known": values.size - filled, "columns": names, "copied_columns": copied})  # fmt: skip
     else:
         note(f"{filled:,} of {values.size:,} values filled at rank {imputer.rank_}; copied: {copied or '-'}")
+        if not filled:
+            note(
+                "Nothing was missing; if the lines hold row, column and value, the rest of their matrix is "
+                "what `rankfold complete` finds."
+            )
 
 
 def regress(
@@ -89,6 +104,7 @@ def regress(
     predictions: Annotated[str, typer.Option(help="Where the predictions go; - for standard output.")] = "-",
     missing: Missing = None,
     delimiter: Delimiter = None,
+    decimal: Decimal = ".",
     seed: Seed = 0,
     escape_formulas: EscapeFormulas = False,
     json: Json = False,
@@ -104,9 +120,12 @@ def regress(
 
     Or in one go: rankfold regress samples.csv --target y1 --predict new.csv --predictions predictions.csv
     """
-    import rankfold as rf
-    from rankfold.cli import regressing
-    from rankfold.cli.table_files import read_table, write_table
+    with working("starting"):
+        import rankfold as rf
+        from rankfold.cli import regressing
+        from rankfold.cli.table_files import read_table, write_table
+        from rankfold.cli.taken_columns import tell_left_out
+        from rankfold.data.io.streams import name_of
 
     for path in (output, coefficients, predictions if predict else None):
         check_writable(path)
@@ -119,14 +138,19 @@ def regress(
         criterion=CRITERIA[criterion],
         random_state=seed,
     )
-    X, Y = regressing.samples(read_table(table, delimiter, missing), table, target, feature)
-    model, r2 = regressing.fit(X, Y, estimator, seed)
+    with working(f"reading {name_of(table)}"):
+        data = read_table(table, delimiter, missing, decimal)
+    X, Y = regressing.samples(data, table, target, feature)
+    if not feature:
+        tell_left_out(data.column_names, [*X.column_names, *Y.column_names], "not numbers")
+    with working(f"predicting {Y.num_columns} columns from {X.num_columns}"):
+        model, r2 = regressing.fit(X, Y, estimator, seed)
     if output is not None:
         rf.save(model, output)
     if coefficients is not None:
         write_table(coefficients, regressing.coefficients_of(model), escape_formulas)
     if predict is not None:
-        found = regressing.predicted_rows(model, predict, delimiter, missing)
+        found = regressing.predicted_rows(model, predict, delimiter, missing, decimal)
         write_table(predictions, found, escape_formulas)
     if json and (predict is None or predictions != "-"):
         print_json({"samples": X.num_rows, "features": X.column_names, "targets": Y.column_names,

@@ -120,6 +120,24 @@ class Loss:
 
 @functools.cache
 def _compiled(formula: Any) -> Any:
+    """Return the formula compiled, or say why it cannot be: numba's own words are about our kernels."""
     from numba import njit
+    from numba.core.errors import NumbaError, UnsupportedBytecodeError
 
-    return njit(formula, error_model="numpy")
+    name = getattr(formula, "__name__", repr(formula))
+    compiled = njit(formula, error_model="numpy")
+    try:
+        compiled.compile("(float64, float64, float64)")
+    except (NumbaError, UnsupportedBytecodeError) as error:
+        first = next((line for line in str(error).splitlines()[1:] if line.strip()), str(error))
+        raise TypeError(
+            f"the loss formula {name} cannot be compiled by numba, which the kernels need ({first.strip()}): "
+            "use plain arithmetic, `if`, and functions of math or NumPy on the numbers w, y and parameter"
+        ) from error
+    found = compiled.nopython_signatures[0].return_type
+    if getattr(found, "count", 0) != 3:
+        raise TypeError(
+            f"the loss formula {name} must return the tuple (loss, first derivative, second derivative) in "
+            f"w; it returns {found}"
+        )
+    return compiled

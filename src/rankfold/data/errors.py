@@ -18,3 +18,7 @@ class DataFileError(ValueError):
     ...     print(str(error)[:54])
     the stream, line 2: column '2' is not a number: 'five'
     """
+
+
+class WrongColumnError(DataFileError):
+    """A column of a file does not hold what it is taken for: perhaps another one does."""

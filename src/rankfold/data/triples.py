@@ -32,6 +32,8 @@ class Triples:
         `row_labels[i]` is what row i is called: an integer, a string or a datetime64. None where rows are
         called by position: Matrix Market files, SciPy's sparse matrices (``Triples(A.row, A.col, A.data,
         A.shape)``) and dense arrays hold such entries.
+    names : tuple of str or None
+        What the file that they come from calls the columns of row, column and value.
 
     Examples
     --------
@@ -48,6 +50,7 @@ class Triples:
     shape: tuple[int, int]
     row_labels: Labels | None = None
     col_labels: Labels | None = None
+    names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         for name, kinds, wanted in KINDS:

@@ -108,6 +108,32 @@ def checked_regularization(weight: Any, alternative: str = "") -> float:
     return float(weight)
 
 
+def refuse_text(X: Any, remedy: str, missing: Any = None) -> None:
+    """Raise ValueError at the first cell of a table that is no number, with the name of its column.
+
+    `missing` is what stands for no value.
+    """
+    if isinstance(X, np.ndarray) or not hasattr(X, "columns") or hasattr(X, "column_names"):
+        return  # an array, a list, or a table of pyarrow, whose columns are no names
+    for name in X.columns:
+        column = to_numpy(X[name])
+        if column.dtype.kind not in "fiubc":
+            cell = next((cell for cell in column.tolist() if not _numeric(cell) and cell != missing), None)
+            if cell is not None:
+                raise ValueError(f"column {str(name)!r} of X is not numeric, it holds {cell!r}: {remedy}")
+
+
+def _numeric(cell: Any) -> bool:
+    """Tell whether a cell is a number, the text of one, or nothing; what is neither text nor time may be."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    except TypeError:
+        return not hasattr(cell, "year")
+    return True
+
+
 def to_numpy(column: Any) -> NDArray[Any]:
     """Return a column of a table, or anything like an array, as an array; a masked one as it is."""
     return np.asanyarray(column.to_numpy() if hasattr(column, "to_numpy") else column)

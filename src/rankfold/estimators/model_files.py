@@ -161,6 +161,8 @@ def _bring_up_to_date(model: Any) -> None:
             model.shrinkage_ = Shrinkage(2.0, 2.0) if model.bias else None  # what it was then, for all
         if not hasattr(model, "posterior_"):
             model.posterior_ = None
+        if not hasattr(model, "value_range_"):
+            model.value_range_ = None
     if isinstance(model, LowRankImputer) and hasattr(model, "mean_") and not hasattr(model, "smoothing_"):
         model.smoothing_ = None
 

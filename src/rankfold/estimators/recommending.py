@@ -43,6 +43,10 @@ class Recommender:
     def _scores(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Return the predictions for some rows, by position, in all columns."""
 
+    def _in_range(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return predictions as they are shown: a model may clip them, in an order that stays."""
+        return values
+
     @abstractmethod
     def _solved(
         self, axis: Axis, numbers: Positions, places: Positions, values: Any, sample_weight: Any
@@ -60,8 +64,8 @@ class Recommender:
     def recommend(self, rows: Any, n: int = 10, exclude_seen: bool = True) -> Recommendations:
         """Return the columns with the largest predictions for each of some rows, best first within each.
 
-        The arrays `rows`, `cols` and `scores` have one length; `_asdict()` makes a table of them. A column
-        without a single entry in the data is never recommended.
+        The arrays `rows`, `cols` and `scores` have one length, and `pandas.DataFrame(...)` makes a table of
+        them. A column without a single entry in the data is never recommended.
 
         Parameters
         ----------
@@ -90,13 +94,14 @@ class Recommender:
             return found
 
         query, cols, found = largest(positions, self.shape_[1], n, scores)
-        return Recommendations(wanted[query], self._index(Axis.COLUMN).names(cols), found)
+        return Recommendations(wanted[query], self._index(Axis.COLUMN).names(cols), self._in_range(found))
 
     def similar(self, items: Any, n: int = 10, *, side: SideName = "column") -> Neighbours:
         """Return the columns (or rows) most like each of some columns (or rows), most alike first.
 
         Likeness is the cosine between columns (or rows) of the low-rank part W = L Rᵀ: the same for every way
         to write W as a product, and not touched by offsets. What has no entry in the data is like nothing.
+        The arrays `given`, `neighbours` and `cosines` have one length, as those of `recommend` have.
 
         Parameters
         ----------
@@ -131,7 +136,9 @@ class Recommender:
         """Return a model of new rows, from their entries in known columns, without a refit.
 
         Its columns are those of this model, unchanged, and its rows are those of X alone: `predict`,
-        `recommend` and `similar` work on it. With `side="column"`, a model of new columns and the same rows.
+        `recommend` and `similar` work on it. This model learns nothing of them: asked for a new row, it still
+        answers as for any that it has never seen (`partial_fit`, of `MatrixCompletion`, takes rows in). With
+        `side="column"`, a model of new columns and the same rows.
 
         Parameters
         ----------
@@ -178,7 +185,8 @@ class Recommender:
         if isinstance(X, Triples):
             return triple_positions(X, Axis.ROW, rows), triple_positions(X, Axis.COLUMN, cols)
         pairs = pair_columns(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        if hasattr(X, "columns"):  # pairs in a list need no names, whatever those of the fit were called
+            validate_data(self, X, reset=False, skip_check_array=True)
         return rows.find(pairs[0], Axis.ROW.where), cols.find(pairs[1], Axis.COLUMN.where)
 
     def _required(self, items: Any, axis: Axis, n: int) -> tuple[NDArray[Any], Positions]:

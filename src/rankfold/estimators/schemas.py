@@ -63,7 +63,7 @@ SOLVERS = (
 # Beside what `fit` finds: what the names of columns were, and what `set_output` asked for.
 OPTIONAL = ("feature_names_in_", "_sklearn_output_config")
 # Which models of this format had not at first: `model_files` fills them in.
-LATER = ("counts_", "shrinkage_", "smoothing_", "posterior_")
+LATER = ("counts_", "shrinkage_", "smoothing_", "posterior_", "value_range_")
 
 
 def _solver(value: Any, where: str, sizes: Sizes) -> None:
@@ -117,6 +117,7 @@ SETTINGS: dict[str, Rule] = {
     "geometry": either(TEXT, _geometry),
     "solver": either(TEXT, _solver),
     "bayesian": either(TEXT, FLAG),
+    "clip": FLAG,
     "tol": either(TEXT, REAL),
     "max_iter": WHOLE,
     "dtype": either(TEXT, kind("a type of floats", np.dtype, type)),
@@ -224,6 +225,7 @@ FITTED: dict[str, dict[str, Rule]] = {
         "shrinkage_": optional(record(Shrinkage, rows=WEIGHT, cols=WEIGHT)),
         "rank_path_": optional(_RANK_PATH),
         "posterior_": optional(_posterior),
+        "value_range_": optional(each(REAL, REAL)),
     },
     "ImplicitFeedback": _LABELLED | {"rank_path_": optional(_RANK_ERRORS)},
     "LowRankImputer": _RUN | {

@@ -16,6 +16,7 @@ from rankfold.linalg.tall import Tall
 
 Point = Any  # a named tuple of arrays
 Tangent = Any  # a named tuple of arrays, linear in its fields
+POINTS, TANGENTS = 1, 2  # streams of random numbers
 LineCoefficients = tuple[Sequence[Array], Sequence[Array]]
 
 
@@ -115,7 +116,7 @@ class Geometry(ABC):
 
     def random_point(self, seed: int | None = None, like: Array | None = None) -> Point:
         """Return the point of a random W = A Bᵀ with Gaussian A, B (section 6.1), in the dtype of `like`."""
-        rng = np.random.default_rng(seed)
+        rng = own_stream(seed, POINTS)
         return self.from_factors(*(normal(rng, (d, self.rank), like) for d in self.shape))
 
     # The tangent space ----------------------------------------------------------------------------------
@@ -147,7 +148,7 @@ class Geometry(ABC):
 
     def random_tangent(self, x: Point, seed: int | None = None) -> Tangent:
         """Return a random horizontal vector of unit length."""
-        rng = np.random.default_rng(seed)
+        rng = own_stream(seed, TANGENTS)
         z = self._ambient(x, lambda y: normal(rng, y.shape, y))
         xi = self.to_horizontal(x, self.to_tangent(x, z))
         return scale(1.0 / self.norm(x, xi), xi)
@@ -254,6 +255,14 @@ def _check_field(name: str, y: Array, shape: tuple[int, ...], space: Space) -> N
         raise ValueError(f"{name} has entries that are NaN or infinite: every entry must be finite")
     if flaw := space.flaw(y):
         raise ValueError(f"{name} {flaw}")
+
+
+def own_stream(seed: int | None, stream: int) -> np.random.Generator:
+    """Return random numbers that share nothing with data drawn from the same seed, or with other streams.
+
+    A start point that is the truth of synthetic data would make every check and every solver look right.
+    """
+    return np.random.default_rng(None if seed is None else (seed, stream))
 
 
 def normal(rng: np.random.Generator, shape: tuple[int, ...], like: Array | None) -> Array:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
 from array_api_compat import array_namespace
 
-from rankfold.geometry.base import LineCoefficients, normal
+from rankfold.geometry.base import POINTS, LineCoefficients, normal, own_stream
 from rankfold.geometry.full_rank import coupled
 from rankfold.geometry.product import ProductGeometry, Structure, random_orthogonal
 from rankfold.geometry.spaces import EuclideanFullColumnRank, FullColumnRank
@@ -197,7 +196,7 @@ class PositiveSemidefinite(ProductGeometry):
 
     def random_point(self, seed: int | None = None, like: Array | None = None) -> SymmetricFactor:
         """Return the point of W = Y Yᵀ with Gaussian Y, in the dtype of `like`."""
-        return SymmetricFactor(normal(np.random.default_rng(seed), (self.shape[0], self.rank), like))
+        return SymmetricFactor(normal(own_stream(seed, POINTS), (self.shape[0], self.rank), like))
 
     def act(self, z: SymmetricFactor, M: Any) -> SymmetricFactor:
         """Y O with O = M."""

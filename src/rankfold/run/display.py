@@ -58,10 +58,9 @@ def _live(work: str, sentence: Callable[[Any], str]) -> Iterator[Callable[[Any],
 
 
 def _sentence(row: TraceRow) -> str:
-    return (
-        f"iteration {row.iteration}  value {row.value:.6e}  gradient norm {row.gradient_norm:.3e}  "
-        f"{row.seconds:.1f} s"
-    )
+    """What a live line says: so little that it fits a terminal of 80 columns beside the longest name."""
+    seconds = f"{row.seconds:.1f}" if row.seconds < 100 else f"{row.seconds:.0f}"
+    return f"{seconds} s  iteration {row.iteration}  value {row.value:.3e}  grad {row.gradient_norm:.0e}"
 
 
 def _plain(row: TraceRow) -> str:

@@ -175,7 +175,8 @@ def checked_triples(
     cols: NDArray[np.integer],
     values: NDArray[np.float64],
     shape: tuple[int, int],
-    **labels: NDArray[Any],
+    row_labels: NDArray[Any] | None = None,
+    col_labels: NDArray[Any] | None = None,
 ) -> Triples:
     """Return triples if every value is finite and every position lies in the shape."""
     bad = np.flatnonzero(~np.isfinite(values))
@@ -186,4 +187,6 @@ def checked_triples(
         if len(bad):
             raise ValueError(f"{name} of entry {bad[0] + 1} is {index[bad[0]]}, not between 0 and {size - 1}")
     dtype = index_dtype(shape)
-    return Triples(rows.astype(dtype, copy=False), cols.astype(dtype, copy=False), values, shape, **labels)
+    i: NDArray[np.integer] = rows.astype(dtype, copy=False)
+    j: NDArray[np.integer] = cols.astype(dtype, copy=False)
+    return Triples(i, j, values, shape, row_labels, col_labels)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from rankfold.data.errors import DataFileError
-from rankfold.data.io.chosen import Columns
+from rankfold.data.io.chosen import Columns, are_times, option
 from rankfold.data.io.columns import BATCH, IndexColumn, LabelColumn, ValueColumn
 from rankfold.data.io.matrices import read_market, read_npz, write_market, write_npz
 from rankfold.data.io.parquet import read_parquet, write_parquet
@@ -31,11 +31,12 @@ FORMATS = dict.fromkeys((".csv", ".dat", ".data", ".txt"), "csv") | {
 
 def read_triples(
     file: str | os.PathLike[str] | BinaryIO,
-    columns: Columns = (0, 1, 2),
+    columns: Columns = (None, None, None),
     *,
     format: str | None = None,
     delimiter: str | None = None,
     header: bool | None = None,
+    decimal: str = ".",
     indices: bool = False,
     shape: tuple[int, int] | None = None,
 ) -> Triples:
@@ -52,7 +53,9 @@ def read_triples(
         Compressed with gzip or not.
     columns : three names or positions, or two
         Which columns hold the row, the column and the value. Others are ignored. Without a third, as for
-        clicks, each line has the value 1. Not for mtx and npz.
+        clicks, each line has the value 1. One that is None is found by the file's header (user, item, rating
+        and the like), or is the first, second or third; a value that looks like a time is then refused. What
+        was taken stands in `names` of the result. Not for mtx and npz.
     format : {"csv", "tsv", "parquet", "mtx", "npz"}, optional
         By default what the file's name says (.csv, .tsv, .txt, .dat, .data, .parquet, .pq, .mtx, .npz, with
         or without .gz), and csv for streams.
@@ -62,6 +65,8 @@ def read_triples(
     header : bool, optional
         Whether the first line of a text file names the columns. By default it does if columns are chosen
         by name, or if its value (the label of the column, where there are no values) is not a number.
+    decimal : str
+        What stands before the fraction of a number in a text file: ``"."`` or ``","``.
     indices : bool
         Whether rows and columns are positions counted from 0 instead of labels.
     shape : (int, int), optional
@@ -89,6 +94,8 @@ def read_triples(
     kind, name = format_of(file, format), name_of(file)
     if len(columns) not in (2, 3):
         raise ValueError(f"columns must name three columns (row, column, value), or two, got {columns!r}")
+    if len(decimal) != 1 or decimal.isalnum():
+        raise ValueError(f"decimal must be one character, '.' or ',', got {decimal!r}")
     if shape is not None and not indices:
         raise ValueError("shape goes with indices=True: labels are numbered as they are found")
     with reading(file) as stream:
@@ -103,14 +110,25 @@ def read_triples(
         values = ValueColumn() if len(columns) == 3 else None
         gather = [rows, cols] if values is None else [rows, cols, values]
         if kind == "parquet":
-            read_parquet(stream, name, columns, gather)
+            names = read_parquet(stream, name, columns, gather)
         else:
             delimiter = "\t" if kind == "tsv" else delimiter
-            read_lines(stream, name, gather, *sniff(stream, name, columns, delimiter, header))
-        return _assemble(rows, cols, values, name)
+            layout, first, line = sniff(stream, name, columns, delimiter, header, decimal=decimal)
+            read_lines(stream, name, gather, layout, first, line)
+            names = tuple(layout.names[place] for place in layout.places)
+        triples = _assemble(rows, cols, values, name, names)
+    if len(columns) == 3 and columns[2] is None and are_times(triples.values):
+        raise DataFileError(
+            f"{name}: column {names[2]!r} looks like times ({triples.values[0]:.0f}), not like values: name "
+            f"the value's column{option(2)}, this one if it is; clicks have none (columns=(None, None), or "
+            "`rankfold clicks`)"
+        )
+    return triples
 
 
-def _assemble(rows: Side, cols: Side, values: ValueColumn | None, name: str) -> Triples:
+def _assemble(
+    rows: Side, cols: Side, values: ValueColumn | None, name: str, names: tuple[str, ...]
+) -> Triples:
     (i, d1, row_labels), (j, d2, col_labels) = rows.finish(), cols.finish()
     if not len(i):
         needed = "row and column" if values is None else "row, column and value"
@@ -118,7 +136,7 @@ def _assemble(rows: Side, cols: Side, values: ValueColumn | None, name: str) -> 
     numbers = np.ones(len(i)) if values is None else values.finish()
     dtype = index_dtype((d1, d2))
     i, j = i.astype(dtype, copy=False), j.astype(dtype, copy=False)
-    triples = Triples(i, j, numbers, (d1, d2), row_labels, col_labels)
+    triples = Triples(i, j, numbers, (d1, d2), row_labels, col_labels, names)
     pa.default_memory_pool().release_unused()  # what it keeps for itself is not small
     return triples
 

@@ -35,6 +35,7 @@ class PairBatch:
     col_labels: Any
     place: Callable[[int], str]  # names the file and the line of a pair, given its number in the batch
     header: tuple[str, ...] | None = None  # the fields of the first line, unless it was read as a pair
+    names: tuple[str, str] = ("row", "column")  # what the file calls the two columns
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -44,7 +45,7 @@ def read_pairs(
     file: str | os.PathLike[str] | BinaryIO,
     rows: LabelIndex,
     cols: LabelIndex,
-    columns: Columns = (0, 1),
+    columns: Columns = (None, None),
     *,
     format: str | None = None,
     delimiter: str | None = None,
@@ -58,7 +59,8 @@ def read_pairs(
     rows, cols : LabelIndex
         What the two sides of the matrix are called.
     columns : two names or positions
-        Which columns of the file hold row and column; others are ignored.
+        Which columns of the file hold row and column; others are ignored. One that is None is found as in
+        `read_triples`.
     format, delimiter
         As in `read_triples`.
     header : bool, optional
@@ -131,7 +133,10 @@ def _text_batch(block: bytes, layout: Layout, sides: Sides, file: str, line_numb
         columns = LabelColumn(text=True), LabelColumn(text=True)
         raise explain(block, line_number, layout, columns, file, error) from error
     batch = _batch(names, sides, lambda k: f"{file}, line {_line_of(block, layout, k, file, line_number)}")
-    return replace(batch, header=layout.names if layout.header else None)
+    if not layout.header:
+        return batch
+    row, col = (layout.names[place] for place in layout.places)
+    return replace(batch, header=layout.names, names=(row, col))
 
 
 def _names_in(block: bytes, layout: Layout, sides: Sides) -> list[Any]:
@@ -165,7 +170,8 @@ def _from_parquet(stream: BinaryIO, file: str, columns: Columns, sides: Sides) -
                 row = count + int(column.is_null().to_numpy(zero_copy_only=False).argmax()) + 1
                 raise DataFileError(f"{file}, row {row}: column {name!r} is empty; drop or fill it")
             names.append(column)
-        yield _batch(names, sides, lambda k, start=count: f"{file}, row {start + k + 1}")  # type: ignore[misc]
+        found = _batch(names, sides, lambda k, start=count: f"{file}, row {start + k + 1}")  # type: ignore[misc]
+        yield replace(found, names=(chosen[0], chosen[1]))
         count += len(batch)
 
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet, types
 
-from rankfold.data.errors import DataFileError
-from rankfold.data.io.chosen import ROLES, Columns, place_columns
+from rankfold.data.errors import DataFileError, WrongColumnError
+from rankfold.data.io.chosen import ROLES, Columns, option, place_columns
 from rankfold.data.io.columns import BATCH, BadEntryError, Gather, IndexColumn, LabelColumn
 from rankfold.data.io.limits import check_expansion
 from rankfold.data.io.streams import length_of, seekable
@@ -79,19 +79,20 @@ def batches_of(table: Any, chosen: Sequence[str], file: str) -> Iterator[Any]:
         raise DataFileError(f"{file}: a damaged Parquet file ({error}); fetch or write it again") from error
 
 
-def read_parquet(stream: BinaryIO, file: str, columns: Columns, gather: Gather) -> None:
-    """Read all rows into the columns of `gather`."""
+def read_parquet(stream: BinaryIO, file: str, columns: Columns, gather: Gather) -> tuple[str, ...]:
+    """Read all rows into the columns of `gather`, and return what the file calls these."""
     table, chosen = open_columns(stream, file, columns, gather)
     for batch in batches_of(table, chosen, file):
         for name, column in zip(chosen, gather, strict=True):
             try:
                 column.add(batch.column(name))
             except BadEntryError as error:
-                raise DataFileError(
+                raise WrongColumnError(
                     f"{file}, row {error.position + 1}: column {name!r} {error.problem}; drop or fill it"
                 ) from error
             except (ValueError, pa.ArrowException) as error:
                 raise DataFileError(f"{file}: column {name!r} cannot be read ({error})") from error
+    return tuple(chosen)
 
 
 def _check_type(field: Any, column: Any, role: str, file: str) -> None:
@@ -104,9 +105,9 @@ def _check_type(field: Any, column: Any, role: str, file: str) -> None:
     else:
         good, wanted = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind), "numbers"
     if not good:
-        raise DataFileError(
+        raise WrongColumnError(
             f"{file}: column {field.name!r} holds {kind}; the {role} must hold {wanted}: "
-            "cast it, or choose another column"
+            f"cast it, or choose another column{option(ROLES.index(role))}"
         )
 
 

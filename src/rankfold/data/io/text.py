@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv as pa_csv
 
-from rankfold.data.errors import DataFileError
-from rankfold.data.io.chosen import NUMBERS, ROLES, Columns, place_columns
+from rankfold.data.errors import DataFileError, WrongColumnError
+from rankfold.data.io.chosen import NUMBERS, ROLES, Columns, option, place_columns
 from rankfold.data.io.columns import Gather, IndexColumn, LabelColumn, ValueColumn
 from rankfold.data.io.limits import LONGEST_SIDE, MOST_COLUMNS
 from rankfold.data.io.lines import blocks, first_line, lines_from, records
@@ -40,6 +40,7 @@ class Layout:
     header: bool = False
     names: tuple[str, ...] = ()  # from the header, or the positions as text
     places: tuple[int, ...] = ()  # which column holds row, column and value; the value may be left out
+    decimal: str = "."  # what stands before the fraction of a number
 
     @property
     def separator(self) -> str:
@@ -65,13 +66,16 @@ def sniff(
     columns: Columns,
     delimiter: str | None,
     header: bool | None,
-    has_header: HasHeader = lambda fields: not reads_as(float, fields[-1]),
+    has_header: HasHeader | None = None,
+    decimal: str = ".",
 ) -> tuple[Layout, bytes, int]:
     """Return the layout, the first line if it holds entries, and the number of the first line that does."""
     first, line_number = first_line(stream, file)
     text = first.decode(errors="replace").rstrip("\r\n")
     needed = len(columns)
-    delimiter = delimiter or next((d for d in DELIMITERS if text.count(d) >= needed - 1), ",")
+    possible = [d for d in DELIMITERS if d != decimal]
+    usual = "," if decimal != "," else ";"
+    delimiter = delimiter or next((d for d in possible if text.count(d) >= needed - 1), usual)
     bare = Layout(delimiter)
     prepared = bare.prepare(text.encode()).decode()
     fields = next((fields for _, fields in records([prepared], bare.separator, file, line_number)), [])
@@ -83,16 +87,17 @@ def sniff(
         raise DataFileError(
             f"{file}: {NUMBERS[needed]} columns ({', '.join(ROLES[:needed])}) are needed, the first line "
             f"has {len(fields)} separated by {delimiter!r}: {text[:80]!r}; "
-            "if another delimiter separates them, name it"
+            "if another delimiter separates them, name it (delimiter=, or --delimiter)"
         )
     fields = [field.strip() for field in fields]
     if header is None:
         by_name = any(isinstance(column, str) for column in columns)
+        has_header = has_header or (lambda chosen: not is_number(chosen[-1], decimal))
         header = by_name or has_header(
             [fields[place] for place in place_columns(columns, fields, False, file)]
         )
     names = fields if header else [str(k) for k in range(len(fields))]
-    layout = Layout(delimiter, header, tuple(names), place_columns(columns, names, header, file))
+    layout = Layout(delimiter, header, tuple(names), place_columns(columns, names, header, file), decimal)
     return (layout, b"", line_number + 1) if header else (layout, first, line_number)
 
 
@@ -114,11 +119,12 @@ def lines_of_entries(
     columns: Columns,
     delimiter: str | None = None,
     header: bool | None = None,
+    decimal: str = ".",
 ) -> list[int]:
     """Return on which lines of a text file its entries, counted from 0, end; blank lines are no entries."""
     with reading(file) as stream:
         name = name_of(file)
-        layout, first, number = sniff(stream, name, columns, delimiter, header)
+        layout, first, number = sniff(stream, name, columns, delimiter, header, decimal=decimal)
         rest = lines_from(stream, name, number + bool(first))
         lines = itertools.chain([first] if first else [], (line for _, line in rest))
         texts = (layout.prepare(line).decode(errors="replace") for line in lines)
@@ -174,6 +180,7 @@ def parse(block: bytes, layout: Layout, types: Sequence[Any]) -> Any:
             include_columns=chosen,
             column_types=dict(zip(chosen, types, strict=True)),
             null_values=[""],  # a label may well be called NA
+            decimal_point=layout.decimal,
         ),
     )
 
@@ -202,16 +209,16 @@ def explain(
                 f"{layout.delimiter.join(fields)[:80]!r}; quote fields that hold a delimiter"
             )
         for place, column, role in zip(layout.places, gather, ROLES, strict=False):
-            problem = _problem(fields[place], column) if fields else None
+            problem = _problem(fields[place], column, layout.decimal) if fields else None
             if problem:
-                return DataFileError(
+                return WrongColumnError(
                     f"{where}: column {layout.names[place][:80]!r} {problem}: {fields[place][:80]!r}; "
-                    f"correct the line, or choose another column for the {role}"
+                    f"correct the line, or choose another column for the {role}{option(ROLES.index(role))}"
                 )
     return DataFileError(f"{file}, from line {line_number}: {error}")
 
 
-def _problem(field: str, column: ValueColumn | IndexColumn | LabelColumn) -> str | None:
+def _problem(field: str, column: ValueColumn | IndexColumn | LabelColumn, decimal: str = ".") -> str | None:
     """Say what keeps a field out of a column: the columns' own rules, on text."""
     if not field.strip():
         return "is empty"
@@ -219,13 +226,23 @@ def _problem(field: str, column: ValueColumn | IndexColumn | LabelColumn) -> str
         undecoded = any("\udc80" <= character <= "\udcff" for character in field)
         return "is not UTF-8 text" if undecoded else None
     if isinstance(column, ValueColumn):
-        if not reads_as(float, field):
-            return "is not a number"
-        return None if math.isfinite(float(field)) else "is not finite"
+        if not is_number(field, decimal):
+            comma = decimal == "." and is_number(field, ",")
+            return (
+                "is not a number (decimal=',', or --decimal , reads decimal commas)"
+                if comma
+                else "is not a number"
+            )
+        return None if math.isfinite(float(field.replace(decimal, "."))) else "is not finite"
     if not re.fullmatch(r"\s*-?[0-9]+\s*", field):
         return "is not an integer"
     far = len(field.strip()) > len(str(LONGEST_SIDE)) + 1
     return None if not far and column.holds(np.array(int(field) - column.base)) else column.out_of_range
+
+
+def is_number(field: str, decimal: str = ".") -> bool:
+    """Tell whether a field can be read as a number with this decimal point."""
+    return reads_as(float, field if decimal == "." else field.replace(".", "?").replace(decimal, "."))
 
 
 def reads_as(kind: type[float], field: str) -> bool:

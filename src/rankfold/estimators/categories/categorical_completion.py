@@ -202,7 +202,8 @@ class CategoricalCompletion(TensorScore, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         names = pair_columns(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        if hasattr(X, "columns"):  # pairs in a list need no names, whatever those of the fit were called
+            validate_data(self, X, reset=False, skip_check_array=True)
         rows = LabelIndex(self.row_labels_.size, self.row_labels_, "row").find(names[0], "X[{}, 0]")
         cols = LabelIndex(self.col_labels_.size, self.col_labels_, "column").find(names[1], "X[{}, 1]")
         out = np.tile(self.class_prior_, (rows.size, 1))

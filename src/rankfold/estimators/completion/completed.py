@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -24,10 +25,12 @@ from rankfold.estimators.completion.folding import Earlier, Lines, solve
 from rankfold.estimators.completion.joint import Shrinkage
 from rankfold.estimators.completion.offsets import predictions
 from rankfold.estimators.completion.pattern import counted
+from rankfold.estimators.completion.reporting import Entries, Making, kept_entries, report_of, shown_settings
 from rankfold.estimators.fitting import all_or_nothing
 from rankfold.estimators.inputs import checked_places
 from rankfold.estimators.tensors import like_given, without_tensors
 from rankfold.fingerprint import fingerprint
+from rankfold.run.trace import Trace
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
@@ -39,11 +42,16 @@ class CompletedMatrix(Uncertainty):
     """What `MatrixCompletion` does once fitted: mean + b_i + c_j + L_i·R_j, by position or by label."""
 
     bias: bool
+    clip: bool
     loss: str | Loss
     biases_: Offsets
     rank_: int
     regularization_: float
     shrinkage_: Shrinkage | None
+    value_range_: tuple[float, float] | None
+    trace_: Trace
+    stop_reason_: str
+    _entries: Triples  # as many of them as a report needs; no file holds them
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the values predicted at pairs, given as for `fit`; of Triples, the values are ignored.
@@ -63,6 +71,19 @@ class CompletedMatrix(Uncertainty):
 
     def predict_at(self, rows: NDArray[np.integer], cols: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return the values predicted at positions, counted from 0; -1 is a row or column never seen."""
+        return self._in_range(self.expected_at(rows, cols))
+
+    def _in_range(self, values: NDArray[Any]) -> NDArray[Any]:
+        if not self.clip:
+            return values
+        if self.value_range_ is None:
+            raise ValueError(
+                "this model was saved before models knew the range of their data: fit it again to clip"
+            )
+        return np.asarray(np.clip(values, *self.value_range_))
+
+    def expected_at(self, rows: NDArray[np.integer], cols: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return what `predict_at` does, but never clipped."""
         check_is_fitted(self)
         L, R = self.factors_
         rows, cols = checked_places(rows, cols, self.shape_)
@@ -74,6 +95,52 @@ class CompletedMatrix(Uncertainty):
             low_rank[(i < 0) | (j < 0)] = 0.0  # what was never seen has no factor
             out[block] = self._loss.expected(predictions(self.biases_, i, j) + low_rank)
         return out
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        X: Any = None,
+        y: ArrayLike | None = None,
+        *,
+        source: str = "the data",
+    ) -> None:
+        """Write an HTML file about the data, the fit and, on entries that were held out, its errors.
+
+        One file without scripts, which needs nothing else: to look at, or to send to somebody.
+
+        Parameters
+        ----------
+        path
+            Where to write it.
+        X, y
+            Entries that `fit` was not given, in the same form: what predictions of them are worth beside
+            simpler ones, and how many of them intervals hold. Without any, the report cannot tell.
+        source
+            What the report calls the data.
+
+        Examples
+        --------
+        >>> import os, tempfile, rankfold as rf
+        >>> data = rf.data.random_completion((40, 30), rank=2, oversampling=5, seed=0, noise=0.1)
+        >>> train, held_out = rf.data.split(data, 0.2, seed=0)
+        >>> path = os.path.join(tempfile.mkdtemp(), "report.html")
+        >>> rf.MatrixCompletion(rank=2, random_state=0).fit(train).report(path, held_out)
+        >>> os.path.getsize(path) > 10_000
+        True
+        """
+        from rankfold.report import write_report
+
+        check_is_fitted(self)
+        if not hasattr(self, "_entries"):
+            raise ValueError(
+                "this model was read from a file, or folded in, and holds no values to report on: call "
+                "report on the model that was fitted, or use `rankfold complete --report`"
+            )
+        held_out = None if X is None else Entries(*self._find(X), np.asarray(given_values(X, y), dtype=float))
+        settings = {**shown_settings(self), "stopped": self.stop_reason_}
+        call = f"{self!r}.fit(...).report(...)"
+        making = Making(source, self.trace_[-1].seconds, call, settings)
+        write_report(report_of(self, self._entries, held_out, making), path)
 
     def score(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return R², the part of the variance of y that `predict(X)` explains; of Triples, without y."""
@@ -108,6 +175,8 @@ class CompletedMatrix(Uncertainty):
         self.observed_ = self.observed_.extended(*places, self.shape_[0])
         rows, cols = (counted(a.of(self.counts_), a.of(places), a.of(self.shape_)) for a in Axis)
         self.counts_ = rows, cols
+        if hasattr(self, "_entries"):
+            self._entries = kept_entries(self._entries, Triples(*places, values, self.shape_))
         self.data_fingerprint_ = fingerprint(np.array(self.data_fingerprint_), *places, values)
         return self
 

@@ -147,10 +147,18 @@ def given_values(X: Any, y: Any) -> Any:
         return X.values
     if y is None:
         raise ValueError(
-            "this estimator requires y to be passed, but the target y is None: give the values of the pairs, "
-            "or Triples as X"
+            f"this estimator requires y to be passed, but the target y is None: {_remedy(X)}, or "
+            "rankfold.data.Triples, which hold their values, as X"
         )
     return without_tensors(y)[0]
+
+
+def _remedy(X: Any) -> str:
+    """Say how to give values, with the names of a table that holds them beside the pairs."""
+    names = [str(name) for name in getattr(X, "columns", ())]
+    if len(names) < 3:
+        return "give the values of the pairs as y"
+    return f"give two columns as X and the values as y, fit(X[[{names[0]!r}, {names[1]!r}]], X[{names[2]!r}])"
 
 
 def warn_if_all_equal(values: NDArray[Any]) -> None:

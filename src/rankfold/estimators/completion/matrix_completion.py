@@ -30,6 +30,7 @@ from rankfold.estimators.completion.joint import Joint
 from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.penalised import Fitted, as_it_is, by_sweeps, on_geometry, tolerance
+from rankfold.estimators.completion.reporting import kept_entries
 from rankfold.estimators.completion.trials import minimised
 from rankfold.estimators.fitting import Geometries, all_or_nothing, problem_of, record_run
 from rankfold.estimators.inputs import checked_rank, checked_regularization, is_auto
@@ -81,6 +82,10 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         where λ is chosen, for as many sweeps as entries held out are predicted best with, none if the fit
         alone is best, and, with rank "auto", at twice the rank if that is better. True: one sweep at least;
         False: none, and nothing is known of how sure a prediction is.
+    clip
+        Whether predictions, and the ends of intervals, are kept within the range of the known values: right
+        for ratings on a scale, of which none are beyond its ends. Not so for measurements, whose largest may
+        be yet to come: therefore no by default.
     tol
         The fit has converged when over three iterations (25 without regularisation) the cost fell by at most
         this part of itself. "auto" is 1e-6, and 1e-4 for a λ > 0 that was chosen: by fits as loose as that.
@@ -112,6 +117,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     row_labels_, col_labels_ : array or None
         What the rows and columns are called, in the order of the factors; None where X held positions
         (`shape`, or Triples without labels).
+    value_range_ : (least, largest)
+        Of the values that it was fitted to; None in models that earlier versions saved.
     counts_ : (rows, cols)
         How many entries each row and each column was fitted to.
     n_iter_, trace_, converged_, stop_reason_
@@ -156,6 +163,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         geometry: str | Geometries = "auto",
         solver: str | Method[Any] = "auto",
         bayesian: bool | Literal["auto"] = "auto",
+        clip: bool = False,
         tol: float | Literal["auto"] = "auto",
         max_iter: int = 500,
         dtype: DTypeLike = "float64",
@@ -171,6 +179,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         self.geometry = geometry
         self.solver = solver
         self.bayesian = bayesian
+        self.clip = clip
         self.tol = tol
         self.max_iter = max_iter
         self.dtype = dtype
@@ -265,6 +274,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         self.data_fingerprint_ = fingerprint(*labels, side.indptr, side.indices, side.data)
         self.shape_, self.observed_ = cost.shape, Pattern.of(side)
         self.counts_ = cost.observed.counts
+        self.value_range_ = float(np.min(data.values)), float(np.max(data.values))
+        self._entries = kept_entries(data)
         return cost
 
     def _choose(self, cost: Completion, last: FactorPair | None, seed: int) -> Choice:

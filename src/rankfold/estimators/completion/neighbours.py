@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +15,60 @@ Floats = NDArray[Any]
 _CELLS = 1 << 22  # scores held at a time
 
 
-class Recommendations(NamedTuple):
-    """The best columns of some rows, best first within a row: three arrays of one length, as in a table."""
+class Recommendations(dict[str, NDArray[Any]]):
+    """The best columns of some rows, best first within a row: three arrays of one length, as in a table.
 
-    rows: NDArray[Any]
-    cols: NDArray[Any]
-    scores: Floats
+    As a dict of its columns, it is what `pandas.DataFrame`, `polars.DataFrame` and `pyarrow.table` take.
+
+    Examples
+    --------
+    >>> found = Recommendations(np.array(["ann"]), np.array(["Heat"]), np.array([4.5]))
+    >>> found.cols.tolist(), list(found)
+    (['Heat'], ['rows', 'cols', 'scores'])
+    """
+
+    def __init__(self, rows: NDArray[Any], cols: NDArray[Any], scores: Floats) -> None:
+        super().__init__(rows=rows, cols=cols, scores=scores)
+
+    @property
+    def rows(self) -> NDArray[Any]:
+        """The rows asked for, each as often as there are columns for it."""
+        return self["rows"]
+
+    @property
+    def cols(self) -> NDArray[Any]:
+        """The columns."""
+        return self["cols"]
+
+    @property
+    def scores(self) -> Floats:
+        """What is predicted there."""
+        return self["scores"]
 
 
-class Neighbours(NamedTuple):
-    """What is most like something, most alike first: three arrays of one length, as in a table."""
+class Neighbours(dict[str, NDArray[Any]]):
+    """What is most like something, most alike first: three arrays of one length, as in a table.
 
-    items: NDArray[Any]
-    neighbours: NDArray[Any]
-    cosines: Floats
+    As a dict of its columns, it is what `pandas.DataFrame`, `polars.DataFrame` and `pyarrow.table` take.
+    """
+
+    def __init__(self, given: NDArray[Any], neighbours: NDArray[Any], cosines: Floats) -> None:
+        super().__init__(given=given, neighbours=neighbours, cosines=cosines)
+
+    @property
+    def given(self) -> NDArray[Any]:
+        """What was asked for, each as often as there is something like it."""
+        return self["given"]
+
+    @property
+    def neighbours(self) -> NDArray[Any]:
+        """What is like it."""
+        return self["neighbours"]
+
+    @property
+    def cosines(self) -> Floats:
+        """How much."""
+        return self["cosines"]
 
 
 def largest(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from rankfold.estimators.fitting import all_or_nothing, record_run, warn_unless_
 from rankfold.estimators.imputer.factor_model import FactorModel, fit, rank_errors
 from rankfold.estimators.imputer.ordered import chosen
 from rankfold.estimators.imputer.tables import as_table, like_table, row_index
-from rankfold.estimators.inputs import checked_rank, is_auto
+from rankfold.estimators.inputs import checked_rank, is_auto, refuse_text
 from rankfold.estimators.rank_errors import RankErrors
 from rankfold.fingerprint import fingerprint
 
@@ -121,6 +122,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         index = row_index(X, self.order, len(numbers))
         self.data_fingerprint_ = fingerprint(numbers, known, *([] if index is None else [index]))
         self.empty_features_ = ~known.any(axis=0)
+        self._warn_of_empty()
         self.indicated_features_ = np.flatnonzero(~known.all(axis=0))
         self.mean_, self.scale_, Z = _standardised(numbers, known)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
@@ -166,11 +168,24 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             return model.filled(Z, known)
         return self.smoothing_.filled(model, Z, known, index)
 
+    def _warn_of_empty(self) -> None:
+        """Name the columns without a single value, which `transform` leaves out."""
+        if self.empty_features_.any() and not self.keep_empty_features:
+            names = getattr(self, "feature_names_in_", np.arange(self.empty_features_.size))
+            apart = ", ".join(repr(name) for name in names[self.empty_features_].tolist())
+            warnings.warn(
+                f"features without any known value are left out: {apart}; keep_empty_features=True fills "
+                "them with 0",
+                UserWarning,
+                stacklevel=4,
+            )
+
     def _kept(self) -> NDArray[np.bool_]:
         return np.asarray(~self.empty_features_ | self.keep_empty_features)
 
     def _validated(self, X: Any, reset: bool) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The table as floats, with 0 in its holes, and where it is known."""
+        refuse_text(X, _NO_TEXT, self.missing_values)
         X, stored = as_table(X, self.missing_values)
         holes_are_nan = isinstance(self.missing_values, float) and np.isnan(self.missing_values)
         numbers = validate_data(
@@ -207,6 +222,12 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+_NO_TEXT = (
+    "impute the columns of numbers, X.select_dtypes('number'), or encode it first (a "
+    "sklearn.compose.ColumnTransformer does either)"
+)
 
 
 def _standardised(

@@ -19,6 +19,7 @@ from rankfold.estimators.inputs import (
     checked_weights,
     finite_answers,
     is_auto,
+    refuse_text,
 )
 from rankfold.estimators.regression.criteria import CRITERIA, Candidates
 from rankfold.estimators.regression.observations import Fit, Observations, fits
@@ -150,6 +151,7 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         """
         X, y, sample_weight = without_tensors(plain("X", X), plain("y", with_holes(y)), sample_weight)
         self.target_names_ = _names(y)
+        refuse_text(X, "leave it out, or encode it first (sklearn.preprocessing.OneHotEncoder)")
         X = validate_data(self, X, dtype=np.float64)
         if y is None:
             raise ValueError("this estimator requires y to be passed, but the target y is None")
@@ -163,7 +165,8 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         unknown = ~data.used.any(axis=0)
         if unknown.any():
             at = int(np.argmax(unknown))
-            raise ValueError(f"y[:, {at}] has no known value (of positive weight): leave this response out")
+            name = f"y[:, {at}]" if self.target_names_ is None else f"column {self.target_names_[at]!s} of y"
+            raise ValueError(f"{name} has no known value (of positive weight): leave this response out")
         rank, self.regularization_ = self._chosen(data)
         fit = next(fits(data, [rank], self.regularization_, self.geometry, self._run))
         record_run(self, *data.run_of(fit, self.regularization_))

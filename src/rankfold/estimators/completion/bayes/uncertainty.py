@@ -40,8 +40,9 @@ class Uncertainty(Recommender):
         """
         rows, cols = self._find(X)
         below, above = self._known_posterior().ends(coverage)
-        values, deviations = self.predict_at(rows, cols), self.std_at(rows, cols)
-        return like_given(X, values + below * deviations), like_given(X, values + above * deviations)
+        values, deviations = self.expected_at(rows, cols), self.std_at(rows, cols)
+        low, high = (self._in_range(values + far * deviations) for far in (below, above))
+        return like_given(X, low), like_given(X, high)
 
     def std_at(self, rows: NDArray[np.integer], cols: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return the standard deviations of entries at positions, as `predict_at` takes them."""
@@ -58,5 +59,5 @@ class Uncertainty(Recommender):
         return self.posterior_
 
     @abstractmethod
-    def predict_at(self, rows: NDArray[np.integer], cols: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Return the values predicted at positions."""
+    def expected_at(self, rows: NDArray[np.integer], cols: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return the values predicted at positions, not clipped."""

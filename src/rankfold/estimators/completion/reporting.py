@@ -1,0 +1,111 @@
+"""What a report of a completed matrix shows, gathered from a fitted model and the entries at hand."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold.costs.losses import Loss
+from rankfold.data.triples import Triples
+from rankfold.estimators.completion.choosing import fit_offsets
+from rankfold.estimators.completion.entries import completion_of
+from rankfold.estimators.completion.offsets import predictions
+from rankfold.report import DataSummary, Report, singular_values
+from rankfold.report.content import SAMPLE
+
+Floats = NDArray[np.float64]
+SETTINGS = ("rank", "bias", "loss", "regularization", "bayesian", "clip", "max_iter", "tol")
+PROMISED = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # parts of entries that intervals are to hold
+KEPT = 1_000_000  # entries that a model keeps, while it lives, to report on
+
+
+class Entries(NamedTuple):
+    """Entries of a matrix by position; -1 is a row or column that the model does not know."""
+
+    rows: NDArray[np.integer]
+    cols: NDArray[np.integer]
+    values: Floats
+
+
+class Making(NamedTuple):
+    """How a model was made: of which data, in how many seconds, and what to type to get the report again."""
+
+    source: str
+    seconds: float
+    command: str
+    settings: dict[str, str]
+    seed: int = 0
+
+
+def report_of(model: Any, train: Triples, held_out: Entries | None, making: Making) -> Report:
+    """Gather what a report shows of a fitted `MatrixCompletion`; without entries held out, no errors."""
+    path = model.rank_path_
+    rows, cols, values = _sample(train, held_out, making.seed)
+    summary = DataSummary.of(train.rows, train.cols, train.values, train.shape, making.source)
+    return Report(
+        data=summary,
+        rank=model.rank_,
+        trace=model.trace_,
+        seconds=making.seconds,
+        singular_values=singular_values(*model.factors_),
+        residuals=values - model.predict_at(rows, cols),
+        errors={} if held_out is None else _errors(model, train, held_out, summary.mean),
+        held_out=0 if held_out is None else len(held_out.values),
+        settings=making.settings,
+        command=making.command,
+        ranks=() if path is None else tuple(zip(path.ranks, path.errors, strict=True)),
+        coverage=() if held_out is None or model.posterior_ is None else _coverage(model, held_out),
+    )
+
+
+def shown_settings(model: Any) -> dict[str, str]:
+    """Return the settings of a model as a report shows them, with what was chosen where they say "auto"."""
+    shown = {name: f"{getattr(model, name)}" for name in SETTINGS}
+    for name in ("rank", "regularization"):
+        if shown[name] == "auto":
+            shown[name] = f"{getattr(model, f'{name}_'):.4g}, chosen"
+    return shown
+
+
+def kept_entries(data: Triples, more: Triples | None = None) -> Triples:
+    """Return entries, and `more` of them, to report on later: all, or a part that takes little memory."""
+    if more is not None:
+        parts = zip((data.rows, data.cols, data.values), (more.rows, more.cols, more.values), strict=True)
+        data = Triples(*map(np.concatenate, parts), more.shape)
+    if len(data) <= KEPT:
+        return data
+    some = np.sort(np.random.default_rng(0).choice(len(data), KEPT, replace=False))
+    return Triples(data.rows[some], data.cols[some], data.values[some], data.shape)
+
+
+def _sample(train: Triples, held_out: Entries | None, seed: int) -> Entries:
+    """Return at most `SAMPLE` of the held-out entries, or of the fitted ones, for residuals."""
+    whole = held_out or Entries(train.rows, train.cols, train.values)
+    if len(whole.values) <= SAMPLE:
+        return whole
+    chosen = np.sort(np.random.default_rng(seed).integers(0, len(whole.values), SAMPLE))
+    return Entries(whole.rows[chosen], whole.cols[chosen], whole.values[chosen])
+
+
+def _errors(model: Any, train: Triples, held_out: Entries, mean: float) -> dict[str, float]:
+    """Return the root-mean-square error of each way to predict."""
+    rows, cols, values = held_out
+    offsets = fit_offsets(completion_of(train, None, model.loss, float))  # the model's leave a part to W
+    loss = Loss.named(model.loss) if isinstance(model.loss, str) else model.loss
+    guesses = {
+        "the mean": np.full(len(values), mean),
+        "offsets of rows and columns": loss.expected(predictions(offsets, rows, cols)),
+        f"rankfold, rank {model.rank_}": model.predict_at(rows, cols),
+    }
+    return {name: float(np.sqrt(np.mean((guess - values) ** 2))) for name, guess in guesses.items()}
+
+
+def _coverage(model: Any, held_out: Entries) -> tuple[tuple[float, float], ...]:
+    """Return which part of the held-out entries lies in intervals that promise a part of them."""
+    rows, cols, values = held_out
+    off = (values - model.expected_at(rows, cols)) / model.std_at(rows, cols)
+    ends = [model.posterior_.ends(part) for part in PROMISED]
+    inside = [float(np.mean((low <= off) & (off <= high))) for low, high in ends]
+    return tuple(zip(PROMISED, inside, strict=True))

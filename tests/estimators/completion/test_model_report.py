@@ -1,0 +1,92 @@
+"""`model.report(path)`: the report of the command line, from Python."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import rankfold as rf
+from rankfold.estimators.completion import reporting
+
+DATA = rf.data.random_completion((40, 30), rank=2, oversampling=5, seed=0, noise=0.2)
+TRAIN, APART = rf.data.split(DATA, 0.2, seed=0)
+
+
+def fitted(**settings):
+    return rf.MatrixCompletion(rank=2, random_state=0, **settings).fit(TRAIN)
+
+
+def test_a_report_of_the_fit_alone(tmp_path):
+    fitted(regularization=0.5).report(tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert "<h1>the data, completed at rank 2</h1>" in page
+    assert "40 × 30" in page
+    assert f"{len(TRAIN):,}" in page
+    assert "no entries were held out" in page
+    assert re.search(r"MatrixCompletion\(.*\)\.fit\(\.\.\.\)\.report\(\.\.\.\)", page, re.DOTALL)
+
+
+def test_a_report_on_entries_held_out(tmp_path):
+    table = pd.DataFrame({"who": DATA.rows, "what": DATA.cols, "value": DATA.values})
+    train, apart = table[50:], table[:50]
+    model = rf.MatrixCompletion(rank=2, random_state=0).fit(train[["who", "what"]], train["value"])
+    model.report(tmp_path / "r.html", apart[["who", "what"]], apart["value"], source="ratings")
+    page = (tmp_path / "r.html").read_text("utf-8")
+    error = np.sqrt(np.mean((model.predict(apart[["who", "what"]]) - apart["value"]) ** 2))
+    assert f"{error:.4g}" in page
+    assert "ratings, completed at rank 2" in page
+    assert "offsets of rows and columns" in page
+    model.report(tmp_path / "r.html", rf.data.Triples(
+        apart["who"].to_numpy(), apart["what"].to_numpy(), apart["value"].to_numpy(), (40, 30),
+        np.arange(40), np.arange(30),
+    ))  # fmt: skip
+    assert f"{error:.4g}" in (tmp_path / "r.html").read_text("utf-8")
+
+
+def test_what_was_chosen_is_shown():
+    shown = reporting.shown_settings(rf.MatrixCompletion(random_state=0).fit(TRAIN))
+    assert shown["rank"].endswith(", chosen")
+    assert shown["regularization"].endswith(", chosen")
+    assert shown["clip"] == "False"
+    assert reporting.shown_settings(fitted(regularization=0.5))["regularization"] == "0.5"
+
+
+def test_a_model_from_a_file_holds_no_values(tmp_path):
+    model = fitted(regularization=0.5)
+    rf.save(model, tmp_path / "m")
+    for other in (rf.load(tmp_path / "m"), model.fold_in(TRAIN)):
+        with pytest.raises(ValueError, match="call report on the model that was fitted"):
+            other.report(tmp_path / "r.html")
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_entries_taken_in_later_are_reported_on(tmp_path):
+    pairs = [("ann", "Dune"), ("ann", "Heat"), ("bob", "Dune"), ("cyd", "Heat")]
+    model = rf.MatrixCompletion(rank=1, regularization=1.0).fit(pairs, [5.0, 1.0, 4.0, 2.0])
+    model.partial_fit([("aaa", "Dune"), ("dan", "Alien")], [3.0, 2.0])
+    model.report(tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert "5 × 3" in page
+    assert "6 (" in page
+
+
+def test_of_many_entries_a_part_is_kept(monkeypatch):
+    monkeypatch.setattr(reporting, "KEPT", 100)
+    kept = reporting.kept_entries(TRAIN)
+    assert len(kept) == 100
+    assert kept.shape == TRAIN.shape
+    values = dict(zip(zip(TRAIN.rows, TRAIN.cols, strict=True), TRAIN.values, strict=True))
+    assert all(values[i, j] == v for i, j, v in zip(kept.rows, kept.cols, kept.values, strict=True))
+    assert reporting.kept_entries(kept) is kept
+
+
+def test_a_clipped_model_covers_as_much():
+    model = fitted(bayesian=True)
+    apart = reporting.Entries(APART.rows, APART.cols, APART.values)
+    making = reporting.Making("x", 0.0, "", {})
+    plain = reporting.report_of(model, TRAIN, apart, making)
+    clipped = reporting.report_of(model.set_params(clip=True), TRAIN, apart, making)
+    assert clipped.coverage == plain.coverage
+    assert dict(plain.coverage)[0.9] > 0.8
+    assert [*plain.errors] == ["the mean", "offsets of rows and columns", "rankfold, rank 2"]
