@@ -22,7 +22,7 @@ from rankfold.estimators.completion.choosing import fit_offsets
 from rankfold.estimators.completion.entries import completion_of
 from rankfold.estimators.completion.offsets import predictions
 from rankfold.estimators.completion.pattern import Pattern
-from rankfold.report import DataSummary, Report, singular_values, write_report
+from rankfold.report import Columns, DataSummary, Report, Tried, singular_values, write_report
 from rankfold.report.content import SAMPLE
 from rankfold.report.figure import draw
 from rankfold.run.driver import Callback
@@ -109,10 +109,10 @@ def fit(
 def report_of(data: Data, found: Fit, source: Source, command: str) -> Report:
     """Gather what the report, the plot and the table show."""
     model, train = found.model, data.train
-    path = model.rank_path_
     rows, cols, values = _sample(data, source.seed)
+    name = visible(name_of(source.file), "")
     summary = DataSummary.of(
-        train.rows, train.cols, train.values, train.shape, visible(name_of(source.file), "")
+        train.rows, train.cols, train.values, train.shape, name, _columns(source), found.repeated
     )
     return Report(
         data=summary,
@@ -125,9 +125,34 @@ def report_of(data: Data, found: Fit, source: Source, command: str) -> Report:
         held_out=0 if data.held_out is None else len(data.held_out[2]),
         settings=_shown(model, source),
         command=visible(command, keep=""),
-        ranks=() if path is None else tuple(zip(path.ranks, path.errors, strict=True)),
+        ranks=_ranks(model),
+        weights=_weights(model),
         coverage=() if data.held_out is None or model.posterior_ is None else _coverage(model, data.held_out),
+        values=values,
     )
+
+
+def _columns(source: Source) -> Columns | None:
+    """Return what the file calls the columns used, where they were chosen by name."""
+    row, col, value = source.columns
+    named = isinstance(row, str) and isinstance(col, str) and isinstance(value, str)
+    return Columns(str(row), str(col), str(value)) if named else None
+
+
+def _ranks(model: Any) -> Tried | None:
+    path = model.rank_path_
+    if path is None:
+        return None
+    square = rf.Loss.named(model.loss).is_square
+    return Tried.of_losses(path.ranks, path.errors, path.standard_errors, path.chosen, square)
+
+
+def _weights(model: Any) -> Tried | None:
+    path = model.regularization_path_
+    if path is None:
+        return None
+    square = rf.Loss.named(model.loss).is_square
+    return Tried.of_losses(path.regularizations, path.errors, path.standard_errors, path.chosen, square)
 
 
 def write_model(found: Fit, output: Path | None) -> Files:
