@@ -31,8 +31,8 @@ class Tried:
 
     Examples
     --------
-    >>> Tried.of_losses((1, 2), (0.25, 0.01), (0.1, 0.02), 2, square=True)
-    Tried(candidates=(1, 2), errors=(0.5, 0.1), bars=(0.1, 0.1), chosen=2, square=True)
+    >>> Tried.of_losses((1, 2), (0.25, 0.0625), (0.5, 0.25), 2, square=True)
+    Tried(candidates=(1, 2), errors=(0.5, 0.25), bars=(0.5, 0.5), chosen=2, square=True)
     """
 
     candidates: tuple[float, ...]
