@@ -35,8 +35,8 @@ REPORT = Report(
     settings={},
     command="",
 )
-PICTURE = np.eye(4)
-DEMO = demo.Demo(PICTURE, PICTURE > 0, PICTURE, RESULT, 1.0)
+PICTURE = np.tile(np.eye(4)[:, :, None], 3)
+DEMO = demo.Demo(PICTURE, np.eye(4) > 0, PICTURE, RESULT, 1.0)
 GH = next(figure for figure in FIGURES if figure.name == "gh")
 CURVES = Curves(tuple(Run(c.label, 0, RESULT.trace) for c in GH.competitors))
 
@@ -52,14 +52,14 @@ WRITERS = {
     "report.html": lambda path: write_report(REPORT, path),
     "plot.png": lambda path: figure.draw(REPORT, path),
     "plot.PDF": lambda path: figure.draw(REPORT, path),
-    "demo.svg": lambda path: demo.plot(DEMO, path),
+    "demo.png": lambda path: demo.draw(DEMO, path),
     "demo.csv": lambda path: demo.write_known(DEMO, path),
     "gh.png": write_figure,
     "gh.csv": write_figure,
     "gh.json": write_figure,
     "reproduction.md": lambda path: reproduction.write_report((), path.with_suffix("")),
 }
-KINDS = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml", ".html": b"<!DOCTYPE", ".md": b"#"}
+KINDS = {".png": b"\x89PNG", ".pdf": b"%PDF", ".html": b"<!DOCTYPE", ".md": b"#"}
 
 
 @pytest.mark.parametrize("name", WRITERS)

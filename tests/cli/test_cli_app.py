@@ -43,8 +43,23 @@ def test_demo_writes_picture_report_and_data(tmp_path):
     told = json.loads(run("demo", "-o", tmp_path / "d.png", "--json").stdout)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["d.csv", "d.html", "d.png"]
     *others, ours = told["errors"].values()
-    assert ours < 0.7 * min(others)
-    assert "below row means + column means" in (tmp_path / "d.html").read_text("utf-8")
+    assert ours < 1 < 20 < min(others)  # levels of 255
+    page = (tmp_path / "d.html").read_text("utf-8")
+    assert "below means of rows and columns" in page
+    assert page.count('src="data:image/png;base64,') == 3
+    assert (tmp_path / "d.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_demo_refuses_another_format_before_the_work(tmp_path):
+    assert "name it .png" in run("demo", "-o", tmp_path / "d.svg", code=1).stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_reproduce_asks_for_its_extra_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(console, "find_spec", lambda name: None)
+    out = run("reproduce", "gh", "-o", tmp_path / "out", code=1)
+    assert "this needs matplotlib: pip install 'rankfold[plot]'" in out.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_bench_compares():
@@ -60,7 +75,7 @@ def test_bench_compares():
     [
         (ValueError("x.csv, line 3: no"), 1, "rankfold: x.csv, line 3: no\n"),
         (FileNotFoundError(2, "No such file or directory", "x.csv"), 1, "rankfold: x.csv: No such file"),
-        (ModuleNotFoundError(name="matplotlib"), 1, "pip install rankfold[plot]"),
+        (ModuleNotFoundError(name="matplotlib"), 1, "pip install 'rankfold[plot]'"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (RuntimeError("odd"), 1, "RANKFOLD_DEBUG=1"),
     ],

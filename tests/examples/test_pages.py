@@ -10,6 +10,7 @@ import shlex
 from contextlib import redirect_stdout
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -17,9 +18,23 @@ from typer.testing import CliRunner
 from rankfold.cli.app import app
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted((ROOT / "docs" / "jobs").glob("*.md"))]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+RUN = ("python", "console")
+# Pages whose examples cannot run here, each with the reason.
+SKIPPED = {"docs/gpu.md": "needs a GPU"}
+
+
+def blocks_of(page):
+    return BLOCK.findall(page.read_text("utf-8"))
+
+
+def name_of(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+EVERY = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [page for page in EVERY if any(kind in RUN for kind, _ in blocks_of(page))]
 
 
 def write_data(folder):
@@ -46,14 +61,14 @@ def write_data(folder):
     (folder / "samples.csv").write_text("\n".join(["a,b,c,d,y1,y2", *cells]))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_examples_of_the_page_run(page, tmp_path, monkeypatch):
+    if name_of(page) in SKIPPED:
+        pytest.skip(SKIPPED[name_of(page)])
     write_data(tmp_path)
     monkeypatch.chdir(tmp_path)
-    blocks = BLOCK.findall(page.read_text("utf-8"))
-    assert any(kind in ("python", "console") for kind, _ in blocks)
     namespace, printed = {"__name__": "__page__"}, None
-    for kind, content in blocks:
+    for kind, content in blocks_of(page):
         if kind == "python":
             with redirect_stdout(io.StringIO()) as stream:
                 exec(compile(content, str(page), "exec"), namespace)
@@ -62,6 +77,7 @@ def test_examples_of_the_page_run(page, tmp_path, monkeypatch):
             printed = "".join(map(command, re.findall(r"^\$ rankfold (.*)$", content, re.MULTILINE)))
         elif kind == "text" and printed is not None:
             assert doctest.OutputChecker().check_output(content, printed, FLAGS), printed
+    plt.close("all")
 
 
 def command(words):

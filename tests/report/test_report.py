@@ -2,19 +2,32 @@
 
 import re
 import xml.etree.ElementTree as ET
+from base64 import b64decode
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import matplotlib.image
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankfold.report import DataSummary, Report, charts, render, singular_values, write_report
+from rankfold.report import (
+    Columns,
+    DataSummary,
+    Picture,
+    Report,
+    Tried,
+    charts,
+    render,
+    singular_values,
+    write_report,
+)
 from rankfold.report.axis import ChartAxis, tick_text
+from rankfold.report.png import png
 from rankfold.run.trace import Trace, TraceRow
 
-VOID = {"meta", "link", "br"}
+VOID = {"meta", "link", "br", "img"}
 
 
 class Balanced(HTMLParser):
@@ -61,7 +74,7 @@ def report(**changes):
         held_out=40,
         settings={"rank": "2"},
         command="rankfold complete ratings.csv",
-        ranks=((1, 0.9), (2, 0.7), (3, 0.8)),
+        ranks=Tried.of_losses((1, 2, 3), (0.81, 0.49, 0.64), (0.18, 0.07, 0.16), 2, square=True),
     )
     return replace(whole, **changes)
 
@@ -103,7 +116,7 @@ def test_worse_than_a_baseline_is_said():
 
 
 def test_without_held_out_entries_it_says_so():
-    assert "no entries were held out" in render(report(errors={}, held_out=0, ranks=()))
+    assert "no entries were held out" in render(report(errors={}, held_out=0, ranks=None))
 
 
 def test_what_intervals_promise_and_hold_is_said():
@@ -113,10 +126,15 @@ def test_what_intervals_promise_and_hold_is_said():
     assert "Intervals that are to hold" not in render(report())
 
 
+def drawn_in(page):
+    return re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+
+
 def test_charts_are_valid_svg():
-    page = render(report())
-    drawn = re.findall(r"<svg.*?</svg>", page, re.S)
-    assert len(drawn) == 7
+    weights = Tried.of_losses((2.0, 0.2, 0.0), (0.5, 0.3, 0.4), (0.1, 0.1, 0.1), 0.2, square=False)
+    whole = report(values=report().residuals + 3, weights=weights, coverage=((0.5, 0.4), (0.9, 0.95)))
+    drawn = drawn_in(render(whole))
+    assert len(drawn) == 10
     for chart in drawn:
         for element in ET.fromstring(chart).iter():
             for name in ("x", "y", "width", "height", "cx", "cy"):
@@ -124,9 +142,135 @@ def test_charts_are_valid_svg():
                 assert float(element.get(name, 0)) >= 0
 
 
+def numbers_of(chart, kind, name):
+    elements = ET.fromstring(chart).iter()
+    return [float(element.get(name)) for element in elements if element.get("class") == kind]
+
+
+def test_a_choice_has_points_bars_and_its_candidate_marked():
+    choice = Tried.of_losses((1, 2, 4), (0.81, 0.49, 0.64), (0.18, 0.07, 0.0), 2, square=True)
+    assert choice.errors == pytest.approx((0.9, 0.7, 0.8))
+    assert choice.bars == pytest.approx((0.1, 0.05, 0.0))
+    chart = charts.tried(choice, "rank")
+    across, down = numbers_of(chart, "dot", "cx"), numbers_of(chart, "dot", "cy")
+    assert across[1] - across[0] == pytest.approx((across[2] - across[0]) / 3, abs=0.2)
+    assert down[1] > down[2] > down[0]  # downwards: the smaller the error
+    assert numbers_of(chart, "ring", "cx") == across[1:2]
+    assert numbers_of(chart, "ring", "cy") == down[1:2]
+    assert chart.count("whisker") == 2
+    assert "root-mean-square error" in chart
+    whisker = re.search(r'class="whisker" d="M[\d.]+ ([\d.]+)V([\d.]+)"', chart)
+    per_unit = (down[1] - down[0]) / 0.2
+    assert float(whisker[1]) - float(whisker[2]) == pytest.approx(0.2 * per_unit, abs=0.3)
+
+
+def test_a_choice_of_weights_has_a_place_for_0_left_of_all_others():
+    choice = Tried.of_losses((1.0, 0.01, 0.0), (3.0, 2.0, 4.0), (), 0.01, square=False)
+    chart = charts.tried(choice, "weight", log=True)
+    assert (choice.errors, choice.unit) == ((3.0, 2.0, 4.0), "mean loss")
+    assert numbers_of(chart, "dot", "cx") == sorted(numbers_of(chart, "dot", "cx"))
+    zero = next(e for e in ET.fromstring(chart).iter() if e.text == "0" and e.get("text-anchor") == "middle")
+    assert float(zero.get("x")) == numbers_of(chart, "dot", "cx")[0] == charts.LEFT
+    assert "whisker" not in chart
+
+
+def test_every_chart_names_both_axes():
+    for chart in drawn_in(render(report(values=report().residuals, coverage=((0.5, 0.4), (0.9, 0.9))))):
+        label = ET.fromstring(chart).get("aria-label")
+        titles = [e.text for e in ET.fromstring(chart).iter() if e.tag == "text" and e.get("class") is None]
+        assert label == "error by method" or label == f"{titles[0]} over {titles[-1]}"
+
+
+def test_predictions_are_drawn_against_the_truth():
+    truth = np.repeat([1.0, 2.0, 3.0, 4.0], 100)
+    chart = charts.density(truth, truth, "true stars", "predicted stars")
+    (path,) = re.findall(r'class="cell" opacity="1.00" d="([^"]+)"', chart)
+    cells = [tuple(map(float, cell)) for cell in re.findall(r"M([\d.]+) ([\d.]+)h", path)]
+    assert len(cells) == 4  # on the line where both are equal, from the lower left to the upper right
+    assert cells == sorted(cells)
+    assert [y for _, y in cells] == sorted((y for _, y in cells), reverse=True)
+    page = render(report(values=report().residuals + 3, data=replace(report().data, columns=STARS)))
+    assert "true stars" in page
+    assert "predicted stars" in page
+    assert "stars − prediction" in page
+
+
+STARS = Columns("user", "film", "stars")
+
+
+def odd_data(columns=STARS):
+    """One pair twice, a row and two columns of one value each, a value far out, an empty row."""
+    rows = np.repeat(np.arange(8), 6)
+    cols = np.tile(np.arange(6), 8)
+    values = np.sin(np.arange(48.0))
+    values[rows == 3] = 0.5
+    values[(cols == 1) | (cols == 2)] = 0.5
+    values[0] = 99.0
+    again = [np.append(rows, 7), np.append(cols, 5), np.append(values, 0.0)]
+    return DataSummary.of(*again, (10, 6), "odd.csv", columns)
+
+
+def test_what_is_odd_about_the_data_is_found():
+    data = odd_data()
+    assert (data.repeated, data.constant_rows, data.constant_cols, data.outliers) == (1, 1, 2, 1)
+    assert data.fences[0] < -1 < 1 < data.fences[1] < 99
+    assert DataSummary.of(*np.zeros((2, 3), int), np.ones(3), (1, 1), "x").repeated == 2
+    assert DataSummary.of(*np.zeros((2, 3), int), np.ones(3), (1, 1), "x", repeated=0).repeated == 0
+    four = DataSummary.of(np.zeros(4, int), np.arange(4), np.ones(4), (1, 4), "x")
+    assert (four.constant_rows, four.outliers, four.fences) == (0, 0, (-np.inf, np.inf))
+
+
+def test_fences_are_three_interquartile_ranges_out():
+    values = np.arange(101.0)  # quartiles 25 and 75
+    data = DataSummary.of(np.zeros(101, int), np.arange(101), values, (1, 101), "x")
+    assert data.fences == (-125.0, 225.0)
+
+
+def test_what_is_odd_about_the_data_is_said():
+    problems = odd_data().problems(rank=7)
+    assert problems == [
+        "1 entry repeats the row and the column of another one: each counts as an observation.",
+        "1 row has one and the same value in all of 5 or more entries.",
+        "2 columns have one and the same value in all of 5 or more entries.",
+        problems[3],
+        "7 of 10 rows have fewer entries than the rank, 7: little is known of them.",
+    ]
+    assert problems[3].startswith("1 value lies far out, below")
+    text = " ".join(parsed(render(report(data=odd_data(), rank=7))).text)
+    assert all(problem in text for problem in problems)
+    assert "user × film → stars" in text
+    fine = replace(odd_data(), repeated=0, constant_rows=0, constant_cols=0, outliers=0)
+    assert "None found" in render(report(data=fine))
+
+
+def test_pictures_are_a_part_of_the_page():
+    page = render(report(pictures=(Picture('a "cloth"', png(np.full((2, 3, 3), 300.0))),)))
+    (source,) = re.findall(r'<img alt="a &quot;cloth&quot;" src="([^"]+)"', page)
+    kind, _, content = source.partition(",")
+    assert kind == "data:image/png;base64"
+    assert b64decode(content)[:4] == b"\x89PNG"
+    assert "<img" not in render(report())
+
+
+def test_a_png_holds_the_pixels(tmp_path):
+    picture = np.arange(24.0).reshape(2, 4, 3) * 10 + 0.4
+    (tmp_path / "p.png").write_bytes(png(picture))
+    read = matplotlib.image.imread(tmp_path / "p.png")
+    np.testing.assert_array_equal(np.rint(read * 255), np.arange(24).reshape(2, 4, 3) * 10)
+
+
+def test_a_cost_that_hardly_falls_is_said_in_words():
+    flat = Trace([TraceRow(0, 0.2678, 1.0, 0.0), TraceRow(1, 0.2674, 0.5, 0.1)])
+    page = render(report(trace=flat))
+    assert "its cost went from 0.2678 to 0.2674 in 1 iteration." in page
+    assert "Cost after each iteration" not in page
+    assert "Cost after each iteration" in render(report())
+
+
 def test_extreme_data_can_be_drawn():
     one = Trace([TraceRow(0, 0.0, 0.0, 0.0)])
-    parsed(render(report(trace=one, singular_values=np.zeros(1), residuals=np.zeros(3), ranks=((1, 0.5),))))
+    parsed(render(report(trace=one, singular_values=np.zeros(1), residuals=np.zeros(3), ranks=None)))
+    parsed(render(report(values=np.ones(400), residuals=np.zeros(400))))
     single = DataSummary.of(np.array([0]), np.array([0]), np.array([2.0]), (1, 1), "one")
     parsed(render(report(data=single, errors={"the mean": 0.0, "rankfold": 0.0})))
 

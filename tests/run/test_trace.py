@@ -93,24 +93,31 @@ def test_pandas(trace):
 
 
 @pytest.mark.parametrize("against", ["iteration", "seconds"])
-def test_plot(trace, against):
-    ax = trace.plot(against=against)
-    assert ax.get_yscale() == "log"
-    assert ax.get_xlabel() == against
-    values, norms = ax.get_lines()
-    np.testing.assert_array_equal(values.get_xdata(), trace[against])
-    np.testing.assert_array_equal(norms.get_ydata(), trace["gradient_norm"])
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["value", "gradient norm"]
-    assert trace.plot(ax=ax, against=against) is ax
-    ax.figure.savefig("/dev/null", format="png")
-    mpl.pyplot.close(ax.figure)
+def test_plot_has_a_panel_for_each(trace, against):
+    both = upper, lower = trace.plot(against=against)
+    assert (upper.get_ylabel(), lower.get_ylabel()) == ("value", "gradient norm")
+    assert lower.get_xlabel() == against
+    for ax, column in ((upper, "value"), (lower, "gradient_norm")):
+        assert ax.get_yscale() == "log"
+        (drawn,) = ax.get_lines()
+        np.testing.assert_array_equal(drawn.get_xdata(), trace[against])
+        np.testing.assert_array_equal(drawn.get_ydata(), trace[column])
+    assert trace.plot(both, against=against) == both
+    assert [len(ax.get_lines()) for ax in both] == [2, 2]
+    upper.figure.savefig("/dev/null", format="png")
+    mpl.pyplot.close(upper.figure)
 
 
 @pytest.mark.parametrize("values", [[1.0, 0.0], [0.0], [-1.0, -2.0], [1.0]])
 def test_plot_of_what_a_logarithm_cannot_show(values):
-    ax = Trace([TraceRow(k, value, max(value, 0.0), 0.0) for k, value in enumerate(values)]).plot()
-    ax.figure.savefig("/dev/null", format="png")
-    mpl.pyplot.close(ax.figure)
+    upper, _ = Trace([TraceRow(k, value, max(value, 0.0), 0.0) for k, value in enumerate(values)]).plot()
+    assert upper.get_yscale() == ("log" if values[0] > 0 else "linear")
+    drawn = upper.get_lines()[0].get_ydata()
+    np.testing.assert_array_equal(
+        drawn, np.where(np.array(values) > 0, values, nan) if values[0] > 0 else values
+    )
+    upper.figure.savefig("/dev/null", format="png")
+    mpl.pyplot.close(upper.figure)
 
 
 def test_bad_names_say_what_there_is(trace):

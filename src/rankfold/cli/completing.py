@@ -100,7 +100,7 @@ def fit(
         model.fit(data.train, callback=callback, checkpoint=checkpoint, resume=resume)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_NO_MODEL) from None
-    repeated, pair = _repeats(model.observed_)
+    repeated, pair = model.observed_.repeats()
     if repeated:
         note(
             f"rankfold: warning: {repeated:,} entries repeat a pair, first {_names(data.train, *pair)}; each "
@@ -199,20 +199,9 @@ def _aligned(held_out: Triples, train: Triples, file: str) -> Entries:
     return Entries(sides[0], sides[1], held_out.values)
 
 
-def _repeats(positions: Pattern) -> tuple[int, tuple[int, int]]:
-    """Return how many entries repeat the pair of another one, and the first such pair, by row and column."""
-    indptr, indices = positions
-    same = indices[1:] == indices[:-1]
-    starts = indptr[1:-1]
-    same[starts[(starts > 0) & (starts < len(indices))] - 1] = False  # of two different rows
-    at = int(np.argmax(same)) if same.any() else 0
-    pair = int(np.searchsorted(indptr, at, side="right")) - 1, int(indices[at])
-    return int(np.count_nonzero(same)), pair
-
-
 def _refuse_repeated(triples: Triples, source: Source) -> None:
     observed = completion_of(triples, None, "square", float).observed
-    repeated, (i, j) = _repeats(Pattern.of(observed.by_row))
+    repeated, (i, j) = Pattern.of(observed.by_row).repeats()
     if not repeated:
         return
     first, second = np.flatnonzero((triples.rows == i) & (triples.cols == j))[:2].tolist()

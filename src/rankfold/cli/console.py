@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
@@ -107,7 +108,8 @@ def explained(error: Exception) -> str:
     """Return what an error says, with the remedy where it does not name one itself."""
     if isinstance(error, ModuleNotFoundError):
         extra = EXTRAS.get(error.name or "", "")
-        return f"this needs {error.name}: pip install {f'rankfold[{extra}]' if extra else error.name}"
+        wanted = f"'rankfold[{extra}]'" if extra else error.name
+        return f"this needs {error.name}: pip install {wanted}"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {error.strerror or error}"
     if isinstance(error, ValueError | OSError):
@@ -146,6 +148,12 @@ def working(text: str) -> Iterator[None]:
 
     with Console(stderr=True).status(Text(visible(text, keep=""))):
         yield
+
+
+def check_installed(package: str) -> None:
+    """Refuse work that needs a package which is not there, before the work is done."""
+    if find_spec(package) is None:
+        raise ModuleNotFoundError(f"No module named {package!r}", name=package)
 
 
 def check_writable(path: Path | str | None) -> None:

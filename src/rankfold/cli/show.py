@@ -7,44 +7,56 @@ from typing import Annotated
 
 import typer
 
-from rankfold.cli.console import check_writable, print_json, print_table, program, say
+from rankfold.cli.console import (
+    check_installed,
+    check_writable,
+    print_json,
+    print_table,
+    program,
+    say,
+    working,
+)
 from rankfold.cli.options import Json
 
 
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The picture; report and data get the same name.")
+        Path, typer.Option("--output", "-o", help="The picture, .png; report and data get the same name.")
     ] = Path("demo.png"),
     seed: Annotated[int, typer.Option(help="Seed of the choice of known pixels.")] = 0,
     json: Json = False,
 ) -> None:
-    """Complete a photograph of which a third of the pixels are known: a table, a picture and a report.
+    """Complete a picture of which six pixels of seven are missing: a table, the picture and a report.
 
     Example: rankfold demo -o picture.png
     """
     from rankfold.cli import demo as demonstration
+    from rankfold.cli.cloth import RANK
 
     check_writable(output)
-    found = demonstration.run(seed)
+    demonstration.check_format(output)
+    with working("completing a picture"):
+        found = demonstration.run(seed)
     files = demonstration.write(found, output, f"rankfold demo -o {output} --seed {seed}")
-    d1, d2 = found.picture.shape
+    d1, d2 = found.known.shape
     if json:
-        print_json({"shape": (d1, d2), "known": found.known.sum(), "rank": demonstration.RANK,
+        print_json({"shape": (d1, d2), "known": found.known.sum(), "rank": RANK,
                     "seconds": found.seconds, "iterations": found.result.iterations, "errors": found.errors,
                     "files": files})  # fmt: skip
         return
     say(
-        f"A {d1} × {d2} photograph, {found.known.sum():,} of its {found.known.size:,} pixels known, "
-        f"completed at rank {demonstration.RANK} in {found.seconds:.2f} s "
+        f"A picture of {d1} × {d2} pixels, {found.known.sum():,} of {found.known.size:,} known "
+        f"({demonstration.KNOWN:.0%}), completed at rank {RANK} in {found.seconds:.1f} s "
         f"({found.result.iterations} iterations, compilation included)."
     )
-    rows = [(name, f"{error:.1f}") for name, error in found.errors.items()]
-    print_table(("unknown pixels predicted by", "error, in grey levels of 255"), rows)
+    rows = [(name, f"{error:.3g}") for name, error in found.errors.items()]
+    print_table(("unknown pixels predicted by", "error (RMSE), in levels of 255"), rows)
     _, report, data = files
     say(
         f"The picture is in {output}, the report in {report}, the known pixels in {data}.\n\n"
         "Try next, with these pixels or with a CSV of your own:\n"
-        f"  {program()} complete {data} --rank auto --holdout 0.1 --report report.html -o model.rankfold\n"
+        f"  {program()} complete {data} --rank {RANK} --holdout 0.1 --report report.html "
+        "-o model.rankfold\n"
         f"  {program()} predict model.rankfold {data} | head"
     )
 
@@ -107,6 +119,7 @@ def reproduce(
     from rankfold.experiments.reproduce import reproduce as run
     from rankfold.experiments.running import Setting
 
+    check_installed("matplotlib")
     try:
         setting = Setting(start, armijo)
         report = run(figure, scale, output, seed=seed, seeds=seeds, jobs=jobs, setting=setting, show=say)

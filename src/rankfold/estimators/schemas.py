@@ -158,8 +158,9 @@ _RANK_PATH = record(
     factors=kind("None", type(None)),
 )  # fmt: skip
 _REGULARIZATIONS = record(
-    RegularizationPath, regularizations=many(REAL, "tried"), errors=many(_ANY_REAL, "tried"), chosen=REAL
-)
+    RegularizationPath, regularizations=many(REAL, "tried"), errors=many(_ANY_REAL, "tried"), chosen=REAL,
+    standard_errors=either(many(_ANY_REAL, "tried"), each()),
+)  # fmt: skip
 _SELECTION = record(
     SelectionPath, criterion=TEXT, ranks=array("ranks", types="i"), regularizations=reals("tried"),
     scores=array("ranks", "tried", types="f8"),

@@ -2,58 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import sqrt
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.linalg import core_of_product
+from rankfold.report.data import DataSummary
 from rankfold.run.trace import Trace
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.integer]
 SAMPLE = 200_000  # residuals looked at, at most: a histogram needs no more
 
 
-@dataclass(frozen=True)
-class DataSummary:
-    """What the entries are: of which matrix, how many, how spread."""
+class Picture(NamedTuple):
+    """A PNG file, and what it shows."""
 
-    source: str
-    shape: tuple[int, int]
-    row_counts: Integers  # entries in each row
-    col_counts: Integers
-    mean: float
-    deviation: float
-    least: float
-    largest: float
+    caption: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What a choice was made from: each candidate, its error on entries held out, and how sure that is.
+
+    Examples
+    --------
+    >>> Tried.of_losses((1, 2), (0.25, 0.0625), (0.5, 0.25), 2, square=True)
+    Tried(candidates=(1, 2), errors=(0.5, 0.25), bars=(0.5, 0.5), chosen=2, square=True)
+    """
+
+    candidates: tuple[float, ...]
+    errors: tuple[float, ...]
+    bars: tuple[float, ...]  # a standard error each, or none at all
+    chosen: float
+    square: bool = True  # errors are root mean squares, otherwise mean losses
 
     @classmethod
-    def of(
-        cls, rows: Integers, cols: Integers, values: Floats, shape: tuple[int, int], source: str
-    ) -> DataSummary:
-        """Summarise entries.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> data = DataSummary.of(np.array([0, 0]), np.array([1, 2]), np.array([3.0, 5.0]), (2, 3), "a.csv")
-        >>> data.entries, data.row_counts.tolist(), data.mean
-        (2, [2, 0], 4.0)
-        """
-        by_row, by_col = np.bincount(rows, minlength=shape[0]), np.bincount(cols, minlength=shape[1])
-        mean, deviation = float(values.mean()), float(values.std())
-        return cls(source, shape, by_row, by_col, mean, deviation, float(values.min()), float(values.max()))
-
-    @property
-    def entries(self) -> int:
-        """How many entries there are."""
-        return int(self.row_counts.sum())
+    def of_losses(
+        cls,
+        candidates: Sequence[float],
+        losses: Sequence[float],
+        standard_errors: Sequence[float],
+        chosen: float,
+        square: bool,
+    ) -> Tried:
+        """Take mean losses with their standard errors; mean squares become roots, as errors are elsewhere."""
+        if not square:
+            return cls(tuple(candidates), tuple(losses), tuple(standard_errors), chosen, square)
+        roots = tuple(sqrt(loss) for loss in losses)
+        # the root of m ± s is √m ± s/(2√m), to first order
+        bars = tuple(s / (2 * root) if root else 0.0 for s, root in zip(standard_errors, roots, strict=False))
+        return cls(tuple(candidates), roots, bars, chosen, square)
 
     @property
-    def density(self) -> float:
-        """The part of the matrix that is known."""
-        return self.entries / (self.shape[0] * self.shape[1])
+    def unit(self) -> str:
+        """What the errors are."""
+        return "root-mean-square error" if self.square else "mean loss"
 
 
 @dataclass(frozen=True)
@@ -76,11 +84,15 @@ class Report:
         By name, as the page shows them.
     command
         What to type to get the same report.
-    ranks
-        (rank, held-out loss) of every rank tried, where the rank was chosen.
+    ranks, weights
+        The ranks and the weights λ of the penalty that were tried, where they were chosen.
     coverage
         (promised, found): which part of the held-out entries intervals are to hold, and do hold; empty if
         none were held out, or the model does not know how sure it is.
+    values
+        The entries that residuals are of: predictions are drawn against them. Empty if they are not known.
+    pictures
+        What to show above all else.
     """
 
     data: DataSummary
@@ -93,8 +105,11 @@ class Report:
     held_out: int
     settings: dict[str, str]
     command: str
-    ranks: tuple[tuple[int, float], ...] = field(default=())
-    coverage: tuple[tuple[float, float], ...] = field(default=())
+    ranks: Tried | None = None
+    weights: Tried | None = None
+    coverage: tuple[tuple[float, float], ...] = ()
+    values: Floats = field(default_factory=lambda: np.empty(0))
+    pictures: tuple[Picture, ...] = ()
 
 
 def singular_values(L: Floats, R: Floats) -> Floats:

@@ -50,7 +50,7 @@ def _convergence(ax: Any, report: Report) -> None:
     if value.min() > 0 and value.max() > 20 * value.min():
         ax.set_yscale("log")
     ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.set(xlabel="iteration", title="cost")
+    ax.set(xlabel="iteration", ylabel="cost", title="how the fit went")
     ax.grid(alpha=0.3)
 
 
@@ -60,14 +60,16 @@ def _errors(ax: Any, report: Report) -> None:
     ax.bar_label(drawn, fmt="%.4g", padding=3)
     ax.invert_yaxis()
     ax.margins(x=0.15)
-    ax.set_title(f"error (RMSE) on {report.held_out:,} held-out entries")
+    unit = f" ({report.data.unit})" if report.data.columns else ""
+    ax.set(title=f"error on {report.held_out:,} held-out entries", xlabel=f"root-mean-square error{unit}")
 
 
 def _density(ax: Any, report: Report) -> None:
     counts = np.sort(report.data.row_counts)[::-1], np.sort(report.data.col_counts)[::-1]
     for name, count, color in zip(("rows", "columns"), counts, (INK, OTHER), strict=True):
         ax.plot(np.linspace(0, 1, len(count)), count, color=color, label=name)
-    ax.set(xlabel="part of the rows or columns, fullest first", title="entries in each", yscale="symlog")
+    ax.set(xlabel="part of the rows or columns, fullest first", yscale="symlog")
+    ax.set(ylabel="entries", title="entries in each row and column")
     ax.legend(frameon=False)
 
 
@@ -78,11 +80,12 @@ def _spectrum(ax: Any, report: Report) -> None:
     ax.set_ylim(bottom=0)
     ax.set_xlim(0.5, len(values) + 0.5)
     ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.set(xlabel="k-th largest", title="singular values, offsets not included")
+    ax.set(xlabel="k-th largest", ylabel="singular value", title="singular values, offsets not included")
 
 
 def _residuals(ax: Any, report: Report) -> None:
     reach = 4 * float(np.std(report.residuals)) or 1.0
     ax.hist(np.clip(report.residuals, -reach, reach), bins=41, range=(-reach, reach), color=INK, rwidth=0.92)
     whose = "held-out" if report.errors else "fitted"
-    ax.set(xlabel="value − prediction", title=f"residuals of {len(report.residuals):,} {whose} entries")
+    ax.set(xlabel=f"{report.data.unit} − prediction", ylabel="entries")
+    ax.set_title(f"residuals of {len(report.residuals):,} {whose} entries")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
@@ -12,12 +13,18 @@ import numpy as np
 from rankfold._version import __version__
 from rankfold.atomic import replace_text
 from rankfold.report import charts
-from rankfold.report.content import DataSummary, Integers, Report
+from rankfold.report.content import Picture, Report, Tried
+from rankfold.report.data import Columns, DataSummary, Integers
 
 RESIDUAL_BARS = 41  # odd, so that one is centred at 0
 # Whatever a label might smuggle in, browsers run no script of this page and fetch nothing for it.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 SPREAD = 4.0  # standard deviations of the residuals that are drawn
+TELLING = 1.2  # a cost that falls by less than this factor makes a chart that says nothing
+_LOOKED_FOR = (
+    "None found. Looked for: pairs that come twice, constant rows and columns, values far out, rows and "
+    "columns with fewer entries than the rank."
+)
 
 
 def write_report(report: Report, path: str | os.PathLike[str]) -> None:
@@ -33,8 +40,9 @@ def render(report: Report) -> str:
     body = [
         f"<h1>{escape(title)}</h1>",
         _cards(report),
+        _pictures(report.pictures),
         _quality(report),
-        _data(report.data),
+        _data(report.data, report.rank),
         _fit(report),
         _section("Settings", f"{_table(report.settings.items())}{again}"),
         f"<footer>Written by rankfold {__version__}.</footer>",
@@ -63,9 +71,25 @@ def _cards(report: Report) -> str:
     return f'<dl class="cards">{"".join(items)}</dl>'
 
 
+def _pictures(pictures: Sequence[Picture]) -> str:
+    """Show pictures beside each other, as a part of the page: nothing is fetched."""
+    shown = (
+        f"<figure><figcaption>{escape(picture.caption)}</figcaption>"
+        f'<img alt="{escape(picture.caption)}" src="data:image/png;base64,'
+        f'{b64encode(picture.content).decode("ascii")}"></figure>'
+        for picture in pictures
+    )
+    return f'<div class="pictures">{"".join(shown)}</div>' if pictures else ""
+
+
 def _quality(report: Report) -> str:
+    drawn = [
+        *_choice(report.ranks, "rank", f"the rank: {report.rank} was chosen"),
+        *_choice(report.weights, "weight λ of the penalty", "the weight of the penalty", log=True),
+    ]
     if not report.errors:
-        return _section("How good is it?", "<p>Nobody can tell: no entries were held out.</p>")
+        words = "<p>Nobody can tell: no entries were held out.</p>"
+        return _section("How good is it?", words + _grid(*drawn))
     *others, (_, ours) = report.errors.items()
     lines = [
         f"{percent(1 - ours / error)} below {escape(name)}" if ours <= error
@@ -74,18 +98,32 @@ def _quality(report: Report) -> str:
     ]  # fmt: skip
     sentence = f"On {report.held_out:,} entries that the fit never saw, its error is {ours:.4g}"
     words = f"<p>{sentence}{': ' if lines else ''}{', '.join(lines)}.</p>"
-    drawn = [_figure(charts.bars([*report.errors.items()]), "Root-mean-square error on held-out entries")]
-    if len(report.ranks) > 1:
-        ranks, errors = zip(*report.ranks, strict=True)
-        path = charts.line(ranks, errors, "rank", "error", mark=ranks.index(report.rank))
-        caption = f"Mean loss of entries held out to choose the rank; {report.rank} was chosen"
-        drawn.append(_figure(path, caption))
+    unit = f" ({report.data.unit})" if report.data.columns else ""
+    caption = f"Root-mean-square error on held-out entries{unit}"
+    first = [_figure(charts.bars([*report.errors.items()]), caption)]
+    if report.values.size:
+        predicted, name = report.values - report.residuals, report.data.unit
+        chart = charts.density(report.values, predicted, f"true {name}", f"predicted {name}")
+        caption = "Predicted against true, of held-out entries: the darker the more; dashed if equal"
+        first.append(_figure(chart, caption))
     if report.coverage:
         words += f"<p>{_calibration(report.coverage)}</p>"
         promised, found = zip(*report.coverage, strict=True)
-        chart = charts.line(promised, found, "promised", "held", mark=_nearest(promised, 0.9))
-        drawn.append(_figure(chart, "Part of the held-out entries in intervals, by the part they promise"))
-    return _section("How good is it?", words + _grid(*drawn))
+        chart = charts.calibration(promised, found, "part that intervals promise", "part that they hold")
+        first.append(
+            _figure(chart, "Calibration: how many held-out entries lie in intervals, by what they promise")
+        )
+    return _section("How good is it?", words + _grid(*first, *drawn))
+
+
+def _choice(choice: Tried | None, name: str, of: str, log: bool = False) -> list[str]:
+    """Draw what a choice was made from, if there was one among several."""
+    if choice is None or len(choice.candidates) < 2:
+        return []
+    chosen = "" if not log else f": {choice.chosen:.4g} was chosen"
+    caption = f"Error on entries held out to choose {of}{chosen}"
+    caption += "; bars are standard errors" if choice.bars else ""
+    return [_figure(charts.tried(choice, name, log), caption)]
 
 
 def _calibration(coverage: tuple[tuple[float, float], ...]) -> str:
@@ -98,18 +136,25 @@ def _nearest(numbers: Sequence[float], wanted: float) -> int:
     return min(range(len(numbers)), key=lambda k: abs(numbers[k] - wanted))
 
 
-def _data(data: DataSummary) -> str:
+def _data(data: DataSummary, rank: int) -> str:
+    names = data.columns or Columns()
+    spread = f"{data.least:.4g} to {data.largest:.4g}, mean {data.mean:.4g} ± {data.deviation:.3g}"
     facts = [
+        *([("columns used", f"{names.row} × {names.col} → {names.value}")] if data.columns else []),
         ("rows", _counts(data.row_counts)),
         ("columns", _counts(data.col_counts)),
-        ("values", f"{data.least:.4g} to {data.largest:.4g}, mean {data.mean:.4g} ± {data.deviation:.3g}"),
+        ("values", spread),
     ]
+    problems = data.problems(rank)
+    listed = "".join(f"<li>{escape(problem)}</li>" for problem in problems)
+    found = f'<ul class="problems">{listed}</ul>' if problems else f"<p>{_LOOKED_FOR}</p>"
     drawn = []
-    for name, counts in (("row", data.row_counts), ("column", data.col_counts)):
+    for name, called, counts in (("row", names.row, data.row_counts), ("column", names.col, data.col_counts)):
         edges, heights, log = charts.bins(counts)
-        chart = charts.histogram(edges, heights, f"entries in the {name}", f"{name}s", log)
-        drawn.append(_figure(chart, f"Number of {name}s by their number of entries"))
-    return _section("The data", _table(facts) + _grid(*drawn))
+        chart = charts.histogram(edges, heights, f"entries of a {name}", f"{name}s", log)
+        beside = "" if called == name else f" ({called})"
+        drawn.append(_figure(chart, f"Number of {name}s{beside} by their number of entries"))
+    return _section("The data", _table(facts)) + _section("Problems in the data", found + _grid(*drawn))
 
 
 def _counts(counts: Integers) -> str:
@@ -123,16 +168,27 @@ def _fit(report: Report) -> str:
     edges = np.linspace(-reach, reach, RESIDUAL_BARS + 1)
     counts, _ = np.histogram(np.clip(report.residuals, -reach, reach), edges)
     whose = "held-out" if report.errors else "fitted"
-    cost = charts.line(report.trace["iteration"], report.trace["value"], "iteration", "cost")
     values = charts.spectrum(report.singular_values, "k-th largest", "singular value")
-    bars = charts.histogram(edges, counts, "value − prediction", "entries")
+    bars = charts.histogram(edges, counts, f"{report.data.unit} − prediction", "entries")
     caption = f"Residuals of {len(report.residuals):,} {whose} entries; the end bars hold all beyond them"
+    words, drawn = _course(report)
     figures = (
-        _figure(cost, "Cost after each iteration"),
+        *drawn,
         _figure(values, "Singular values of the completed matrix, offsets not included"),
         _figure(bars, caption),
     )
-    return _section("The fit", _grid(*figures))
+    return _section("The fit", words + _grid(*figures))
+
+
+def _course(report: Report) -> tuple[str, list[str]]:
+    """Say how the cost fell, or draw it where that says more."""
+    iterations, costs = report.trace["iteration"], report.trace["value"]
+    if costs[0] > TELLING * costs[-1] and len(costs) > 1:
+        chart = charts.line(iterations, costs, "iteration", "cost")
+        return "", [_figure(chart, "Cost after each iteration")]
+    steps = f"{iterations[-1]:,} iteration{'' if iterations[-1] == 1 else 's'}"
+    went = f"its cost went from {costs[0]:.5g} to {costs[-1]:.5g} in {steps}"
+    return f"<p>The last fit began close to its end: {went}.</p>", []
 
 
 def percent(part: float) -> str:

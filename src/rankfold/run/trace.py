@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import isfinite, nan
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_type_hints, overload
@@ -144,25 +144,29 @@ class Trace:
         rows = [{name: _json(cell) for name, cell in row._asdict().items()} for row in self]
         replace_text(path, json.dumps(rows, indent=1, allow_nan=False) + "\n")
 
-    def plot(self, ax: Axes | None = None, against: Literal["iteration", "seconds"] = "iteration") -> Axes:
-        """Draw value and gradient norm on a logarithmic axis (needs matplotlib) and return the axes."""
+    def plot(
+        self, axes: Sequence[Axes] | None = None, against: Literal["iteration", "seconds"] = "iteration"
+    ) -> tuple[Axes, Axes]:
+        """Draw the value above and the gradient norm below (needs matplotlib), on logarithmic axes.
+
+        `axes` are two of your own to draw on; those that were drawn on are returned.
+        """
         import matplotlib.pyplot as plt
 
         if against not in ("iteration", "seconds"):
             raise ValueError(f"against must be 'iteration' or 'seconds', not {against!r}")
-        if ax is None:
-            ax = plt.figure(layout="constrained").add_subplot()
-        for name, style in (("value", "o-"), ("gradient_norm", "s--")):
+        if axes is None:
+            axes = plt.figure(figsize=(6.4, 5.6), layout="constrained").subplots(2, 1, sharex=True)
+        upper, lower = axes
+        for ax, name in ((upper, "value"), (lower, "gradient_norm")):
             column = self[name]
             # A logarithmic axis has no place for zero, where a run may well end, nor for a negative cost.
-            drawn = np.where(column > 0, column, nan)
-            ax.plot(self[against], drawn, style, markersize=3, linewidth=1.2, label=name.replace("_", " "))
-        if any((self[name] > 0).any() for name in ("value", "gradient_norm")):
-            ax.set_yscale("log")
-        ax.set_xlabel(against)
-        ax.grid(visible=True, alpha=0.3)
-        ax.legend()
-        return ax
+            log = bool((column > 0).any())
+            ax.plot(self[against], np.where(column > 0, column, nan) if log else column, "o-", markersize=3)
+            ax.set(yscale="log" if log else "linear", ylabel=name.replace("_", " "))
+            ax.grid(visible=True, alpha=0.3)
+        lower.set_xlabel(against)
+        return upper, lower
 
     def __repr__(self) -> str:
         rows = [_cells(row) for row in self]

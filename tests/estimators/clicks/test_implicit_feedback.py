@@ -159,6 +159,8 @@ def test_a_higher_rank_is_taken_unless_it_is_worse_by_more_than_chance(monkeypat
     assert path.ranks == (2, 3, 4)  # the fourth is not tried
     np.testing.assert_allclose(path.errors, [0.5, 0.525, 0.8])
     np.testing.assert_allclose(path.standard_errors, [np.std(found[k]) / 2 for k in (2, 3, 4)])
+    spread = np.std(found[3]) / 2
+    np.testing.assert_allclose(chosen.regularization_path_.standard_errors, [spread, spread])
     np.testing.assert_allclose(firsts[1:], [(10 / 0.49, 1), (15 / 0.49, 1)])
     assert firsts[0][1] == 2
 

@@ -14,7 +14,8 @@ def test_the_regularisation_is_the_best_of_those_tried():
     X, y, _ = ratings()
     fitted = model().fit(X, y)
     path = fitted.regularization_path_
-    assert len(path.errors) >= 3
+    assert len(path.errors) == len(path.standard_errors) >= 3
+    assert 0 < min(path.standard_errors) < 0.5 * min(path.errors)
     assert path.chosen == path.regularizations[np.argmin(path.errors)] == fitted.regularization_
     assert str(path).splitlines()[1 + np.argmin(path.errors)].endswith("<- chosen")
     assert model(regularization=1.0).fit(X, y).regularization_path_ is None
@@ -110,7 +111,7 @@ def test_the_paths_are_drawn():
     X, y, _ = ratings()
     path = model().fit(X, y).regularization_path_
     ax = path.plot(Figure().add_subplot())
-    drawn, chosen = ax.lines
+    drawn, *_, chosen = ax.lines  # between them the ends of the error bars
     np.testing.assert_array_equal(drawn.get_xdata(), path.regularizations)
     np.testing.assert_array_equal(drawn.get_ydata(), path.errors)
     assert set(chosen.get_xdata()) == {path.chosen}

@@ -48,6 +48,11 @@ class Trial(NamedTuple):
         """Return 1 − NDCG."""
         return 1 - float(self.qualities.mean())
 
+    @property
+    def standard_error(self) -> float:
+        """Return the standard error of that mean."""
+        return float(self.qualities.std() / np.sqrt(self.qualities.size))
+
 
 class Choice(NamedTuple):
     """What was chosen, from which paths, and the point found with it; None if nothing was tried."""
@@ -194,10 +199,12 @@ def _chosen(
             chosen = rank
     best, path, ranks = _best(tried[chosen]), None, None
     if weight is None:
-        weights = {trial.weight: trial.error for trial in tried[chosen]}
-        path = RegularizationPath(tuple(weights), tuple(weights.values()), best.weight)
+        weights = {trial.weight: trial for trial in tried[chosen]}
+        errors = tuple(trial.error for trial in weights.values())
+        spread = tuple(trial.standard_error for trial in weights.values())
+        path = RegularizationPath(tuple(weights), errors, best.weight, spread)
     if given is None:
         each = [_best(trials) for trials in tried.values()]
-        deviations = tuple(float(trial.qualities.std() / np.sqrt(trial.qualities.size)) for trial in each)
+        deviations = tuple(trial.standard_error for trial in each)
         ranks = RankErrors(tuple(tried), tuple(trial.error for trial in each), deviations, chosen)
     return Choice(chosen, best.weight, best.point, path, ranks, interrupted)

@@ -169,8 +169,10 @@ class _Chooser:
         best = tried[-1] if self.given is not None else _best(tried)
         path = None
         if self.given is None:
-            weights = {trial.weight: trial.error for trial in tried}
-            path = RegularizationPath(tuple(weights), tuple(weights.values()), best.weight)
+            weights = {trial.weight: trial for trial in tried}
+            errors = tuple(trial.error for trial in weights.values())
+            deviations = tuple(trial.standard_error for trial in weights.values())
+            path = RegularizationPath(tuple(weights), errors, best.weight, deviations)
         weight = best.weight if self.given is None else self.given
         shrinkage = _mean(best.shrinkages)
         folds = tuple(
@@ -216,7 +218,7 @@ def _ranks(first: int, last: int) -> Iterator[int]:
 def _rank_path(judged: dict[int, list[Trial]], chosen: int) -> RankPath:
     best = {rank: _best(judged[rank]) for rank in sorted(judged)}
     errors = tuple(trial.error for trial in best.values())
-    deviations = tuple(float(each.losses.std(ddof=1) / np.sqrt(each.losses.size)) for each in best.values())
+    deviations = tuple(trial.standard_error for trial in best.values())
     return RankPath(tuple(best), errors, deviations, tuple(trial.fit for trial in best.values()), chosen)
 
 

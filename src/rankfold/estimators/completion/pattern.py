@@ -40,6 +40,15 @@ class Pattern(NamedTuple):
         """Number of entries of each row."""
         return self.indptr[1:] - self.indptr[:-1]
 
+    def repeats(self) -> tuple[int, tuple[int, int]]:
+        """Return how many entries repeat the pair of another one, and the first such pair."""
+        same = self.indices[1:] == self.indices[:-1]
+        starts = self.indptr[1:-1]
+        same[starts[(starts > 0) & (starts < len(self.indices))] - 1] = False  # of two different rows
+        at = int(np.argmax(same)) if same.any() else 0
+        pair = int(np.searchsorted(self.indptr, at, side="right")) - 1, int(self.indices[at])
+        return int(np.count_nonzero(same)), pair
+
     def lines(self, axis: Axis, chosen: NDArray[Any], width: int) -> Pattern:
         """Return some rows, or some of the `width` columns as rows, in the order asked for."""
         return self.rows(chosen) if axis is Axis.ROW else self.columns(chosen, width)

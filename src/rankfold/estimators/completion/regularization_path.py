@@ -22,6 +22,8 @@ class RegularizationPath:
         is the least λ that leaves W = 0: offsets alone.
     chosen
         The λ with the smallest error.
+    standard_errors
+        The standard error of each mean; empty in models that earlier versions saved.
 
     Examples
     --------
@@ -34,15 +36,17 @@ class RegularizationPath:
     regularizations: tuple[float, ...]
     errors: tuple[float, ...]
     chosen: float
+    standard_errors: tuple[float, ...] = ()
 
     def __str__(self) -> str:
         columns = self.regularizations, self.errors
         return table("regularization  held-out error", "{:14.6g}  {:14.6g}", columns, self.chosen)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the errors over the weight, on a logarithmic axis (with a place for 0, if it was tried)."""
+        """Draw the errors with their standard errors over the weight, on a logarithmic axis."""
         ax = axes_or_new(ax)
-        ax.plot(self.regularizations, self.errors, "o-", label="held out")
+        bars = self.standard_errors or None
+        ax.errorbar(self.regularizations, self.errors, bars, fmt="o-", capsize=3, label="held out")
         marked(ax, self.chosen, f"{self.chosen:.4g}", xlabel="regularization", ylabel="mean loss")
         positive = [weight for weight in self.regularizations if weight > 0]
         if len(positive) == len(self.regularizations):

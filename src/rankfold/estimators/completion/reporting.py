@@ -12,7 +12,7 @@ from rankfold.data.triples import Triples
 from rankfold.estimators.completion.choosing import fit_offsets
 from rankfold.estimators.completion.entries import completion_of
 from rankfold.estimators.completion.offsets import predictions
-from rankfold.report import DataSummary, Report, singular_values
+from rankfold.report import Columns, DataSummary, Report, Tried, singular_values
 from rankfold.report.content import SAMPLE
 
 Floats = NDArray[np.float64]
@@ -41,9 +41,13 @@ class Making(NamedTuple):
 
 def report_of(model: Any, train: Triples, held_out: Entries | None, making: Making) -> Report:
     """Gather what a report shows of a fitted `MatrixCompletion`; without entries held out, no errors."""
-    path = model.rank_path_
     rows, cols, values = _sample(train, held_out, making.seed)
-    summary = DataSummary.of(train.rows, train.cols, train.values, train.shape, making.source)
+    columns = Columns(*train.names) if train.names else None
+    repeated, _ = model.observed_.repeats()
+    summary = DataSummary.of(
+        train.rows, train.cols, train.values, train.shape, making.source, columns, repeated
+    )
+    by_rank, by_weight = model.rank_path_, model.regularization_path_
     return Report(
         data=summary,
         rank=model.rank_,
@@ -55,9 +59,21 @@ def report_of(model: Any, train: Triples, held_out: Entries | None, making: Maki
         held_out=0 if held_out is None else len(held_out.values),
         settings=making.settings,
         command=making.command,
-        ranks=() if path is None else tuple(zip(path.ranks, path.errors, strict=True)),
+        ranks=None if by_rank is None else _tried(model, by_rank, by_rank.ranks),
+        weights=None if by_weight is None else _tried(model, by_weight, by_weight.regularizations),
         coverage=() if held_out is None or model.posterior_ is None else _coverage(model, held_out),
+        values=values,
     )
+
+
+def _tried(model: Any, path: Any, candidates: tuple[float, ...]) -> Tried:
+    """Return the candidates of a choice with their errors, in the unit of the report."""
+    square = _loss_of(model).is_square
+    return Tried.of_losses(candidates, path.errors, path.standard_errors, path.chosen, square)
+
+
+def _loss_of(model: Any) -> Loss:
+    return Loss.named(model.loss) if isinstance(model.loss, str) else model.loss
 
 
 def shown_settings(model: Any) -> dict[str, str]:
@@ -93,7 +109,7 @@ def _errors(model: Any, train: Triples, held_out: Entries, mean: float) -> dict[
     """Return the root-mean-square error of each way to predict."""
     rows, cols, values = held_out
     offsets = fit_offsets(completion_of(train, None, model.loss, float))  # the model's leave a part to W
-    loss = Loss.named(model.loss) if isinstance(model.loss, str) else model.loss
+    loss = _loss_of(model)
     guesses = {
         "the mean": np.full(len(values), mean),
         "offsets of rows and columns": loss.expected(predictions(offsets, rows, cols)),

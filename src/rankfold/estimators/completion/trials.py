@@ -56,6 +56,11 @@ class Trial(NamedTuple):
         """Return the mean loss of the entries held out."""
         return float(self.losses.mean())
 
+    @property
+    def standard_error(self) -> float:
+        """Return the standard error of that mean."""
+        return float(self.losses.std(ddof=1) / np.sqrt(self.losses.size))
+
 
 class Fold(NamedTuple):
     """What is fitted, the entries held out, and the least losses that they could have."""
