@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rankfold.data.errors import DataFileError
 
 Columns = Sequence[str | int]  # of row, column and, but for pairs, value: names or positions
-ROLES = ("row", "column", "value")
-NUMBERS = {2: "two", 3: "three"}
+ROLES = ("row", "column", "value", "weight")
+NUMBERS = {2: "two", 3: "three", 4: "four"}
 
 
 def place_columns(columns: Columns, names: Sequence[str], named: bool, file: str) -> tuple[int, ...]:
