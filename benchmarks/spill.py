@@ -2,11 +2,11 @@
 
     python -m benchmarks.spill [--entries 2e8] [--limit 1.5GB] [--memory 500MB] [--folder FOLDER] [--fit]
 
-Writes the shards (20 bytes an entry), then does the rest in a process with the limit: a cgroup of its own where
-one can be made, else the kernel's limit of a process's own memory. Prints the seconds of the sort, then three
-times in turn the speed of reading all sorted files from end to end, past the cache, and of an evaluation (value,
-f_L and f_R), which reads the same bytes; with `--fit`, iterations and seconds of `MatrixCompletion` as well. All
-files are removed in the end. `--entries 2e8` takes 17 GB of disk.
+Writes the shards, then does the rest in a process with the limit: a cgroup of its own where one can be made,
+else the kernel's limit of a process's own memory. Prints the seconds of the sort, then three times in turn
+the speed of reading all sorted files end to end, past the cache, and of an evaluation (value, f_L and f_R),
+which reads the same bytes; with `--fit`, iterations and seconds of `MatrixCompletion` as well. All files are
+removed in the end. `--entries 2e8` takes 15 GB of disk.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import tempfile
 import threading
 from contextlib import contextmanager
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 import pyarrow as pa
@@ -55,7 +55,7 @@ def write_shards(folder, entries):
 
 @contextmanager
 def limited(limit):
-    """Yield what a child does before it begins so that its memory is limited, and what that limit is called."""
+    """Yield what a child does before it begins, to have its memory limited, and what the limit is called."""
     group = own_group()
     try:
         if group is None:
@@ -90,6 +90,7 @@ class Watch:
         threading.Thread(target=self.look, daemon=True).start()
 
     def look(self):
+        """Look twenty times a second."""
         while not self.over.wait(0.05):
             lines = Path("/proc/self/status").read_text().splitlines()
             self.peak = max(self.peak, *(int(line.split()[1]) << 10 for line in lines if "RssAnon" in line))
@@ -121,33 +122,31 @@ def work(shards, spilled, memory, fit):
     seconds = perf_counter() - began
     size, (d1, d2) = len(folder), folder.shape
     stripes = ", ".join(str(side.stripes) for side in folder.store.sides)
-    print(
-        f"{size:,} entries of {d1:,} × {d2:,}, in {stripes} stripes; own memory {watch.peak / 1e6:.0f} MB so far"
-    )
+    print(f"{size:,} entries of {d1:,} × {d2:,}, in {stripes} stripes; own memory {watch.peak / 1e6:.0f} MB")
     print(f"sorted in {seconds:.0f} s, {size / seconds / 1e6:.2f} million entries a second", flush=True)
     paths = [spilled / f"{side}.{what}" for side in ("rows", "columns") for what in ("indices", "data")]
     bytes_read = sum(path.stat().st_size for path in paths)
     L, R = (np.random.default_rng(1).standard_normal((d, RANK)) for d in folder.shape)
     cost = rf.Completion.from_observed(folder.store)
-    cost.value(L[:, :], R)
+    cost.value(L, R)
     for _ in range(3):
         forget(paths)
         alone = read_past_the_cache(paths)
         forget(paths)
-        began = perf_counter()
+        began, before = perf_counter(), process_time()
         cost.evaluate(L, R)
-        took = perf_counter() - began
-        print(f"{bytes_read / 1e9:.2f} GB: an evaluation {took:.2f} s, {bytes_read / took / 1e6:.0f} MB/s; the disk "
-              f"{alone:.2f} s, {bytes_read / alone / 1e6:.0f} MB/s: {alone / took:.0%}", flush=True)  # fmt: skip
+        took, busy = perf_counter() - began, process_time() - before
+        speeds = [f"{seconds:.2f} s, {bytes_read / seconds / 1e6:.0f} MB/s" for seconds in (took, alone)]
+        print(f"{bytes_read / 1e9:.2f} GB: an evaluation {speeds[0]}, {busy:.2f} s of processors; the disk "
+              f"{speeds[1]}: {alone / took:.0%}", flush=True)  # fmt: skip
     if fit:
         began = perf_counter()
         model = rf.MatrixCompletion(rank=RANK, regularization=1.0, random_state=0).fit(folder)
         print(f"fitted in {perf_counter() - began:.0f} s, {model.n_iter_} iterations ({model.stop_reason_})")
-        print(f"value {model.trace_[-1].value:.6g}, noise 0.25")
     print(f"most memory of its own: {watch.peak / 1e6:.0f} MB", flush=True)
 
 
-def telling(text):
+def telling(text, news):
     """Show progress on a terminal."""
     if sys.stderr.isatty():
         print(f"\r{text:<100}", end="", file=sys.stderr, flush=True)

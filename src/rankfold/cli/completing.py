@@ -12,20 +12,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import rankfold as rf
+from rankfold.cli import spilling
 from rankfold.cli.console import note, print_json, print_table, say, working
 from rankfold.cli.labels import visible
-from rankfold.data import LabelIndex, Triples, read_triples, split
-from rankfold.data.io.files import format_of
+from rankfold.cli.repeated import names_of, refuse_repeated, repeats
+from rankfold.data import LabelIndex, SortedFolder, Triples, read_triples, split
 from rankfold.data.io.streams import name_of
-from rankfold.data.io.text import lines_of_entries
 from rankfold.estimators.completion.choosing import fit_offsets
 from rankfold.estimators.completion.entries import completion_of
+from rankfold.estimators.completion.matrix_completion import MAX_ENTRIES
 from rankfold.estimators.completion.offsets import predictions
-from rankfold.estimators.completion.pattern import Pattern
 from rankfold.report import DataSummary, Report, singular_values, write_report
 from rankfold.report.content import SAMPLE
 from rankfold.report.figure import draw
 from rankfold.run.driver import Callback
+from rankfold.selection.sampling import sample_lines
 
 Floats = NDArray[np.float64]
 Entries = tuple[NDArray[np.integer], NDArray[np.integer], Floats]
@@ -40,27 +41,39 @@ _NO_MODEL = (
 
 @dataclass(frozen=True)
 class Source:
-    """Where the entries come from: a file, and how it is read; `held_out` is a part of them, or a file."""
+    """Where the entries come from: files, and how they are read; `held_out` is a part of them, or a file.
 
-    file: str
+    With `spill`, a folder, they are sorted into it, within `memory`.
+    """
+
+    files: tuple[str, ...]
     columns: tuple[str | int, str | int, str | int]
     delimiter: str | None
     header: bool | None
     held_out: float | str
     unique: bool  # pairs that come twice are refused
     seed: int
+    spill: Path | None = None
+    memory: str = "1GB"
 
-    def triples(self, file: str) -> Triples:
-        """Read a file of entries."""
-        with working(f"reading {name_of(file)}"):
-            return read_triples(file, self.columns, delimiter=self.delimiter, header=self.header)
+    @property
+    def name(self) -> str:
+        """What the files are called."""
+        more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
+        return name_of(self.files[0]) + more
+
+    def triples(self, *files: str) -> Triples:
+        """Read files of entries together."""
+        with working(f"reading {', '.join(map(name_of, files))}"):
+            given = files[0] if len(files) == 1 else list(files)
+            return read_triples(given, self.columns, delimiter=self.delimiter, header=self.header)
 
 
 @dataclass(frozen=True)
 class Data:
     """The entries to fit to, and those that the error is measured on."""
 
-    train: Triples
+    train: Triples | SortedFolder
     held_out: Entries | None
     seconds: float
 
@@ -77,15 +90,31 @@ class Fit:
 def read(source: Source) -> Data:
     """Read the entries, and set those aside that the error is measured on."""
     began = perf_counter()
-    train, held_out = source.triples(source.file), None
-    if source.unique:
-        _refuse_repeated(train, source)
+    train, held_out = (_sorted if source.spill else _whole)(source)
     if isinstance(source.held_out, str):
         held_out = _aligned(source.triples(source.held_out), train, source.held_out)
-    elif source.held_out:
-        train, apart = split(train, source.held_out, source.seed)
-        held_out = apart.rows, apart.cols, apart.values
     return Data(train, held_out, perf_counter() - began)
+
+
+def _whole(source: Source) -> tuple[Triples, Entries | None]:
+    """The entries in memory, and those set aside."""
+    train = source.triples(*source.files)
+    if source.unique:
+        refuse_repeated(train, source)
+    if isinstance(source.held_out, str) or not source.held_out:
+        return train, None
+    train, apart = split(train, source.held_out, source.seed)
+    return train, (apart.rows, apart.cols, apart.values)
+
+
+def _sorted(source: Source) -> tuple[SortedFolder, Entries | None]:
+    """The entries sorted on disk, and those set aside."""
+    part = 0.0 if isinstance(source.held_out, str) else source.held_out
+    options = source.columns, source.delimiter, source.header
+    folder = spilling.sorted_into(
+        source.spill or Path(), source.files, *options, source.memory, source.unique, part, source.seed
+    )
+    return folder, spilling.measured(folder, source.seed) if part else None
 
 
 def fit(
@@ -97,11 +126,16 @@ def fit(
         model.fit(data.train, callback=callback, checkpoint=checkpoint, resume=resume)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_NO_MODEL) from None
-    repeated, pair = _repeats(model.observed_)
+    if isinstance(data.train, SortedFolder):
+        repeated, first = data.train.repeated, ""
+        spilling.note_what_is_left_out(model, data.train)
+    else:
+        repeated, pair = repeats(model.observed_)
+        first = f", first {names_of(data.train, *pair)}"
     if repeated:
         note(
-            f"rankfold: warning: {repeated:,} entries repeat a pair, first {_names(data.train, *pair)}; each "
-            "counts as an observation (--duplicates error refuses them)"
+            f"rankfold: warning: {repeated:,} entries repeat a pair{first}; each counts as an observation "
+            "(--duplicates error refuses them)"
         )
     return Fit(model, repeated, perf_counter() - began)
 
@@ -111,8 +145,11 @@ def report_of(data: Data, found: Fit, source: Source, command: str) -> Report:
     model, train = found.model, data.train
     path = model.rank_path_
     rows, cols, values = _sample(data, source.seed)
-    summary = DataSummary.of(
-        train.rows, train.cols, train.values, train.shape, visible(name_of(source.file), "")
+    name = visible(source.name, "")
+    summary = (
+        spilling.summary_of(train, name)
+        if isinstance(train, SortedFolder)
+        else DataSummary.of(train.rows, train.cols, train.values, train.shape, name)
     )
     return Report(
         data=summary,
@@ -197,6 +234,8 @@ def _shown(model: Any, source: Source) -> dict[str, str]:
 
 def _sample(data: Data, seed: int) -> Entries:
     """Return at most `SAMPLE` of the held-out entries, or of the fitted ones, for residuals."""
+    if data.held_out is None and isinstance(data.train, SortedFolder):
+        return spilling.sample(data.train, SAMPLE, seed)
     whole = data.held_out or (data.train.rows, data.train.cols, data.train.values)
     if len(whole[2]) <= SAMPLE:
         return whole
@@ -204,10 +243,12 @@ def _sample(data: Data, seed: int) -> Entries:
     return whole[0][chosen], whole[1][chosen], whole[2][chosen]
 
 
-def _errors(model: Any, train: Triples, held_out: Entries, mean: float) -> dict[str, float]:
+def _errors(model: Any, train: Triples | SortedFolder, held_out: Entries, mean: float) -> dict[str, float]:
     """Return the root-mean-square error of each way to predict."""
     rows, cols, values = held_out
-    offsets = fit_offsets(completion_of(train, None, model.loss, float))  # the model's leave a part to W
+    cost = completion_of(train, None, model.loss, float)
+    sample = sample_lines(cost, MAX_ENTRIES, 0) if isinstance(train, SortedFolder) else None
+    offsets = fit_offsets(cost, sample=sample)  # the model's leave a part to W
     expected = rf.Loss.named(model.loss).expected
     guesses = {
         "the mean": np.full(len(values), mean),
@@ -226,7 +267,7 @@ def _coverage(model: Any, held_out: Entries) -> tuple[tuple[float, float], ...]:
     return tuple(zip(PROMISED, inside, strict=True))
 
 
-def _aligned(held_out: Triples, train: Triples, file: str) -> Entries:
+def _aligned(held_out: Triples, train: Triples | SortedFolder, file: str) -> Entries:
     """Return entries of another file with the positions that their labels have in the training data."""
     sides = []
     for k in (0, 1):
@@ -242,40 +283,3 @@ def _aligned(held_out: Triples, train: Triples, file: str) -> Entries:
     if new:
         note(f"rankfold: warning: {file}: {new:,} of {count:,} entries are of rows or columns never seen")
     return sides[0], sides[1], held_out.values
-
-
-def _repeats(positions: Pattern) -> tuple[int, tuple[int, int]]:
-    """Return how many entries repeat the pair of another one, and the first such pair, by row and column."""
-    indptr, indices = positions
-    same = indices[1:] == indices[:-1]
-    starts = indptr[1:-1]
-    same[starts[(starts > 0) & (starts < len(indices))] - 1] = False  # of two different rows
-    at = int(np.argmax(same)) if same.any() else 0
-    pair = int(np.searchsorted(indptr, at, side="right")) - 1, int(indices[at])
-    return int(np.count_nonzero(same)), pair
-
-
-def _refuse_repeated(triples: Triples, source: Source) -> None:
-    observed = completion_of(triples, None, "square", float).observed
-    repeated, (i, j) = _repeats(Pattern.of(observed.by_row))
-    if not repeated:
-        return
-    first, second = np.flatnonzero((triples.rows == i) & (triples.cols == j))[:2].tolist()
-    where = f"entries {first + 1} and {second + 1}"
-    if Path(source.file).is_file() and format_of(source.file, None) in ("csv", "tsv"):  # a pipe is read once
-        lines = lines_of_entries(
-            source.file, (first, second), source.columns, source.delimiter, source.header
-        )
-        where = f"lines {lines[0]} and {lines[1]}"
-    raise ValueError(
-        f"{name_of(source.file)}: {where} are both of {_names(triples, i, j)}, and {repeated:,} in all "
-        "repeat a pair: merge them, or take each as an observation with --duplicates keep"
-    )
-
-
-def _names(triples: Triples, i: int, j: int) -> str:
-    row, col = (
-        place if labels is None else labels[[place]].tolist()[0]
-        for place, labels in ((i, triples.row_labels), (j, triples.col_labels))
-    )
-    return f"({row!r}, {col!r})"

@@ -49,7 +49,7 @@ class Order:
         least = max(int(counts.max()), -(-size // MOST)) * record
         if least > memory:
             raise ValueError(
-                f"memory is {memory:,} bytes, and to sort these {size:,} entries by {side[:-1]}, one of which "
+                f"memory is {memory:,} bytes, and to sort {size:,} entries by {side[:-1]}, one of which "
                 f"has {int(counts.max()):,}, takes {least:,}: give that, or more"
             )
         return Order(folder, side, shape, size, dtype, weighted, tuple(cuts))

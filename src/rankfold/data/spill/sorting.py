@@ -69,7 +69,7 @@ def sort_into(
     held_out, seed
         The part of the entries to set aside, chosen at random; `SortedFolder.held_out` has them.
     tell
-        Called with a line of text as the work goes on.
+        Called with a line of text and whether it is news, such as that nothing is to be done, or progress.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def sort_into(
     >>> folder.store.by_row.data[:, 0].tolist()
     [0.0, 3.0, 6.0, 1.0, 4.0, 7.0, 2.0, 5.0, 8.0]
     """
-    path, say = Path(folder), tell or (lambda _: None)
+    path, say = Path(folder), tell or (lambda text, news: None)
     reading = Reading(
         four_columns(columns), delimiter, header, None if shape is None else checked_shape(shape)
     )
@@ -142,11 +142,14 @@ def _sort(path: Path, sources: Any, reading: Reading, options: Options, say: Tel
         files, marks = [given], [{"given": mark}]
     task = json.loads(json.dumps({"sources": marks, "reading": asdict(reading), "options": asdict(options)}))
     if _same(manifest, task):
-        say(f"{path} is sorted already: these sources have not changed" if "finished" in manifest.facts
-            else f"going on with the sort in {path}, where it ended")  # fmt: skip
+        over, ended = (
+            f"{path} is sorted already: its sources have not changed",
+            f"going on with the sort in {path}",
+        )
+        say(over if "finished" in manifest.facts else ended, True)
     else:
         if manifest.facts:
-            say(f"{path} was sorted from other sources, or otherwise: sorting anew")
+            say(f"{path} was sorted from other sources, or otherwise: sorting anew", True)
         manifest.restart(task)
     if "finished" not in manifest.facts:
         Sort(path, files, reading, options, manifest, say).run()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from rankfold.data.errors import DataFileError
 from rankfold.data.io.chosen import Columns
 from rankfold.data.io.columns import IndexColumn, LabelColumn, ValueColumn
-from rankfold.data.io.files import format_of
+from rankfold.data.io.files import format_of, matching_files
 from rankfold.data.io.parquet import parquet_blocks, write_parquet
 from rankfold.data.io.streams import reading
 from rankfold.data.io.text import line_blocks, sniff
@@ -93,14 +92,7 @@ def _finished(gather: list[Any], file: str, before: int) -> Block:
 
 def found_files(sources: Any) -> list[Path]:
     """Return the files that paths and patterns such as 'shards/*.parquet' stand for, sorted."""
-    given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
-    files: list[Path] = []
-    for each in given:
-        name = os.fspath(each)
-        matches = sorted(glob.glob(name)) if glob.has_magic(name) and not Path(name).exists() else [name]
-        if not matches:
-            raise FileNotFoundError(f"{name}: no file has such a name; is the folder right?")
-        files.extend(Path(match) for match in matches)
+    files = matching_files([sources] if isinstance(sources, str | os.PathLike) else list(sources))
     for path in files:
         os.stat(path)  # an error names the file
         if format_of(path, None) not in _FORMATS:

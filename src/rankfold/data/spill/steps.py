@@ -24,7 +24,7 @@ from rankfold.data.spill.merging import MergedLabels, places_of, read_labels, wr
 from rankfold.data.spill.sources import Block, Reading, identity
 from rankfold.entries.given_arrays import check_size
 
-Tell = Callable[[str], None]
+Tell = Callable[[str, bool], None]  # a line of text, and whether it is news, or progress
 SIDES = "rows", "columns"
 
 
@@ -79,7 +79,7 @@ class Sort:
         for k, file in enumerate(self.files):
             for block, left in self._blocks(k):
                 total += len(left)
-                self.say(f"reading {file.name} ({k + 1} of {len(self.files)}): {total:,} entries")
+                self.say(f"reading {file.name} ({k + 1} of {len(self.files)}): {total:,} entries", False)
                 peaks = np.maximum(peaks, np.abs(block.data).max(axis=0))
                 for side, (places, labels) in enumerate(
                     zip((block.rows, block.cols), block.labels, strict=True)
@@ -131,7 +131,8 @@ class Sort:
                 counts[0] += orders[0].split(kept[0], kept[1], block.data[left])
                 counts[1] += orders[1].split(kept[1], kept[0], block.data[left])
                 self.say(
-                    f"splitting {self.files[k].name}: {int(counts[0].sum()):,} of {orders[0].size:,} entries"
+                    f"splitting {self.files[k].name}: {int(counts[0].sum()):,} of {orders[0].size:,} entries",
+                    False,
                 )
                 if len(left) < len(block.rows):
                     held += _append(apart, record, *places, block.data, left)
@@ -160,7 +161,7 @@ class Sort:
             facts = {"repeated": []}
             self.manifest.note(**{order.side: facts})
         for k in range(len(facts["repeated"]), buckets):
-            self.say(f"sorting by {order.side[:-1]}: part {k + 1} of {buckets}")
+            self.say(f"sorting by {order.side[:-1]}: part {k + 1} of {buckets}", False)
             ties = order.sort(k, counts)
             if ties.count and self.options.duplicates == "error":
                 self._refuse(ties)
