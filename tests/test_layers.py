@@ -13,8 +13,8 @@ SOURCE = Path(rankfold.__file__).parent
 FLOORS = (
     ("_version", "atomic", "fingerprint", "interrupts", "remembered", "kernels"),
     ("linalg",),
-    ("geometry", "entries", "data"),
-    ("costs",),
+    ("geometry", "entries"),
+    ("costs", "data"),
     ("problem",),
     ("solvers", "checks"),
     ("baselines", "run"),

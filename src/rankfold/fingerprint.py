@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+
+_BLOCK = 1 << 18  # rows of an array that are looked at together
 
 
 def fingerprint(*arrays: Any) -> str:
@@ -21,8 +24,18 @@ def fingerprint(*arrays: Any) -> str:
             digest.update(fingerprint(*parts).encode())
         else:
             digest.update(f"{array.dtype.str}{array.shape}".encode())
-            digest.update(_bytes_of(np.ascontiguousarray(array)) if array.size else b"")
+            for part in _parts(array) if array.size else ():
+                digest.update(_bytes_of(np.ascontiguousarray(part)))
     return digest.hexdigest()
+
+
+def _parts(array: Any) -> Iterator[Any]:
+    """Yield an array some rows at a time: those of a column, which are not contiguous, are copied."""
+    if not array.ndim or array.dtype.hasobject:
+        yield array
+        return
+    for first in range(0, len(array), _BLOCK):
+        yield array[first : first + _BLOCK]
 
 
 def _bytes_of(array: Any) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass, replace
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -10,6 +12,7 @@ import torch
 
 from rankfold.entries import observed
 from rankfold.entries.observed import Observed
+from rankfold.entries.on_disk import OnDisk, files_of
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,26 @@ def on_gpu(entries, device="cuda"):
     )
 
 
+_FOLDER = tempfile.TemporaryDirectory()  # of files that stores map, until the tests end
+
+
+def on_disk(entries, build=in_memory, part=7):
+    """The same in files, passed over in parts of a few entries."""
+    held, folder = build(entries), Path(tempfile.mkdtemp(dir=_FOLDER.name))
+    for name, side in zip(("rows", "columns"), held.sides, strict=True):
+        arrays = side.indptr, side.indices, side.data
+        for path, array in zip(files_of(folder, name), arrays, strict=True):
+            array.tofile(path)
+    return OnDisk.opened(folder, held.shape, held.dtype, held.weighted, 1e9, part)
+
+
 # Each builds a store from Entries.
-STORES = {"memory": in_memory, "memory, in stripes": in_stripes}
+STORES = {
+    "memory": in_memory,
+    "memory, in stripes": in_stripes,
+    "disk": on_disk,
+    "disk, in stripes": lambda entries: on_disk(entries, in_stripes),
+}
 if torch.cuda.is_available():
     STORES["gpu"] = on_gpu
 

@@ -49,4 +49,7 @@ def run_lines(kernel: Any, side: SortedEntries, width: int, *arguments: Any) -> 
 def residual(observed: Observed, L: Floats, R: Floats) -> SparseMatrix:
     """Return P_Ω(L Rᵀ − W*)."""
     L, R = np.asarray(L, np.float64), np.asarray(R, np.float64)
-    return observed.slopes(L, R, _SQUARE, 0.5)  # the slope of the square is twice the residual
+    found = observed.slopes(L, R, _SQUARE, 0.5)  # the slope of the square is twice the residual
+    if not isinstance(found, SparseMatrix):
+        raise TypeError("baselines need the entries in memory: build the cost by Completion(rows, cols, ...)")
+    return found

@@ -65,7 +65,7 @@ def clicks(
     )  # fmt: skip
     with working(f"reading {name_of(pairs)}"):
         data = rf.data.read_triples(pairs, columns, delimiter=delimiter, header=header, decimal=decimal)
-    tell_taken(data, name_of(pairs))
+    tell_taken(data.names, name_of(pairs))
     train, apart = rf.data.split(data, holdout, seed) if holdout else (data, None)
     with Scope() as scope:  # from the first iteration of the last fit on, a signal waits for the file
         began = perf_counter()

@@ -17,7 +17,11 @@ from rankfold.interrupts import Scope
 
 def complete(
     triples: Annotated[
-        str, typer.Argument(help="CSV, TSV, Parquet, Matrix Market or npz, also .gz; - for standard input.")
+        list[str],
+        typer.Argument(
+            help="CSV, TSV, Parquet, Matrix Market or npz, also .gz; - for standard input. Several files of "
+            "text, or of Parquet, are taken together."
+        ),
     ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the model goes.")] = None,
     rank: Annotated[str, typer.Option(help="Rank of the matrix: a number, or auto.")] = "auto",
@@ -55,9 +59,18 @@ def complete(
     report: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Save the run here every minute.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on from a checkpoint of the same command.")] = None,
+    spill: Annotated[
+        Path | None,
+        typer.Option(
+            help="Sort the entries into this folder, and fit from there: for more than memory holds."
+        ),
+    ] = None,
+    memory: Annotated[
+        str, typer.Option(help="With --spill: what sorting may take, beside labels and the program itself.")
+    ] = "1GB",
     json: options.Json = False,
 ) -> None:
-    """Complete a matrix from a file of known entries: row, column, value.
+    """Complete a matrix from files of known entries: row, column, value.
 
     Example, from string labels to a model that is measured on a tenth of the entries:
 
@@ -66,6 +79,10 @@ def complete(
     More: --rank 10 takes a given rank, which is faster; --report report.html --plot fit.png show how it went.
 
       zcat ratings.csv.gz | rankfold complete - --rank 10 -o model.rankfold
+
+    More entries than memory holds are sorted on disk first; a sort that was ended goes on when called again:
+
+      rankfold complete 'big/*.parquet' --rank 10 --spill sorted -o model.rankfold
 
     Ctrl-C, or SIGTERM, ends the fit and keeps the best model so far; a second one ends at once.
     """
@@ -83,8 +100,10 @@ def complete(
         raise typer.BadParameter(f"--duplicates is keep or error, not {duplicates!r}")
     columns = options.column_of(row), options.column_of(col), options.column_of(value)
     held_out = options.part_or_file(holdout)
+    files = options.files_of(triples, twice=spill is not None)
+    unique = duplicates == "error"
     source = completing.Source(
-        triples, columns, delimiter, header, held_out, duplicates == "error", seed, decimal
+        files, columns, delimiter, header, held_out, unique, seed, decimal, spill, memory
     )
     model = rf.MatrixCompletion(
         options.number_or_auto(rank, int, "--rank"),

@@ -11,17 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 import rankfold as rf
+from rankfold.cli import spilling
 from rankfold.cli.console import note, print_json, print_table, say, working
 from rankfold.cli.labels import visible
 from rankfold.cli.models import keep_names
+from rankfold.cli.repeated import names_of, refuse_repeated
 from rankfold.cli.taken_columns import hints, refuse_wide, tell_taken
-from rankfold.data import LabelIndex, Triples, read_triples, split
-from rankfold.data.io.files import format_of
+from rankfold.data import LabelIndex, SortedFolder, Triples, read_triples, split
 from rankfold.data.io.streams import name_of
-from rankfold.data.io.text import lines_of_entries
 from rankfold.estimators.completion import reporting
-from rankfold.estimators.completion.entries import completion_of
-from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.reporting import Entries
 from rankfold.report import Report, write_report
 from rankfold.report.figure import draw
@@ -36,9 +34,12 @@ _NO_MODEL = (
 
 @dataclass(frozen=True)
 class Source:
-    """Where the entries come from: a file, and how it is read; `held_out` is a part of them, or a file."""
+    """Where the entries come from: files, and how they are read; `held_out` is a part of them, or a file.
 
-    file: str
+    With `spill`, a folder, they are sorted into it, within `memory`.
+    """
+
+    files: tuple[str, ...]
     columns: tuple[str | int | None, str | int | None, str | int | None]
     delimiter: str | None
     header: bool | None
@@ -46,14 +47,23 @@ class Source:
     unique: bool  # pairs that come twice are refused
     seed: int
     decimal: str
+    spill: Path | None = None
+    memory: str = "1GB"
 
-    def triples(self, file: str) -> Triples:
-        """Read a file of entries."""
-        with working(f"reading {name_of(file)}"), hints(self.columns):
+    @property
+    def name(self) -> str:
+        """What the files are called."""
+        more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
+        return name_of(self.files[0]) + more
+
+    def triples(self, *files: str) -> Triples:
+        """Read files of entries together."""
+        with working(f"reading {', '.join(map(name_of, files))}"), hints(self.columns):
+            given = files[0] if len(files) == 1 else list(files)
             triples = read_triples(
-                file, self.columns, delimiter=self.delimiter, header=self.header, decimal=self.decimal
+                given, self.columns, delimiter=self.delimiter, header=self.header, decimal=self.decimal
             )
-            refuse_wide(triples, name_of(file), self.columns)
+            refuse_wide(triples, name_of(files[0]), self.columns)
             return triples
 
 
@@ -61,7 +71,7 @@ class Source:
 class Data:
     """The entries to fit to, and those that the error is measured on."""
 
-    train: Triples
+    train: Triples | SortedFolder
     held_out: Entries | None
     seconds: float
 
@@ -79,16 +89,33 @@ class Fit:
 def read(source: Source) -> Data:
     """Read the entries, and set those aside that the error is measured on."""
     began = perf_counter()
-    train, held_out = source.triples(source.file), None
-    tell_taken(train, name_of(source.file))
-    if source.unique:
-        _refuse_repeated(train, source)
+    train, held_out = (_sorted if source.spill else _whole)(source)
     if isinstance(source.held_out, str):
         held_out = _aligned(source.triples(source.held_out), train, source.held_out)
-    elif source.held_out:
-        train, apart = split(train, source.held_out, source.seed)
-        held_out = Entries(apart.rows, apart.cols, apart.values)
     return Data(train, held_out, perf_counter() - began)
+
+
+def _whole(source: Source) -> tuple[Triples, Entries | None]:
+    """The entries in memory, and those set aside."""
+    train = source.triples(*source.files)
+    tell_taken(train.names, source.name)
+    if source.unique:
+        refuse_repeated(train, source)
+    if isinstance(source.held_out, str) or not source.held_out:
+        return train, None
+    train, apart = split(train, source.held_out, source.seed)
+    return train, Entries(apart.rows, apart.cols, apart.values)
+
+
+def _sorted(source: Source) -> tuple[SortedFolder, Entries | None]:
+    """The entries sorted on disk, and those set aside."""
+    part = 0.0 if isinstance(source.held_out, str) else source.held_out
+    options = source.columns, source.delimiter, source.header, source.decimal
+    folder = spilling.sorted_into(
+        source.spill or Path(), source.files, *options, source.memory, source.unique, part, source.seed
+    )
+    tell_taken(folder.names, source.name)
+    return folder, spilling.measured(folder, source.seed) if part else None
 
 
 def fit(
@@ -100,11 +127,16 @@ def fit(
         model.fit(data.train, callback=callback, checkpoint=checkpoint, resume=resume)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_NO_MODEL) from None
-    repeated, pair = model.observed_.repeats()
+    if isinstance(data.train, SortedFolder):
+        repeated, first = data.train.repeated, ""
+        spilling.note_what_is_left_out(model, data.train)
+    else:
+        repeated, pair = model.observed_.repeats()
+        first = f", first {names_of(data.train, *pair)}"
     if repeated:
         note(
-            f"rankfold: warning: {repeated:,} entries repeat a pair, first {_names(data.train, *pair)}; each "
-            "counts as an observation (--duplicates error refuses them)"
+            f"rankfold: warning: {repeated:,} entries repeat a pair{first}; each counts as an observation "
+            "(--duplicates error refuses them)"
         )
     keep_names(model, data.train.names)
     return Fit(model, repeated, perf_counter() - began, data.train.names)
@@ -118,7 +150,7 @@ def report_of(data: Data, found: Fit, source: Source, command: str) -> Report:
     )
     last = {"seed": f"{source.seed}", "stopped": found.model.stop_reason_}
     making = reporting.Making(
-        visible(name_of(source.file), ""),
+        visible(source.name, ""),
         found.seconds,
         visible(command, keep=""),
         {"held out": apart, **reporting.shown_settings(found.model), **last},
@@ -181,7 +213,7 @@ def tell(found: Fit, report: Report, seconds: dict[str, float], files: Files) ->
         note("The model was not kept: add -o model.rankfold to use it with `rankfold predict`.")
 
 
-def _aligned(held_out: Triples, train: Triples, file: str) -> Entries:
+def _aligned(held_out: Triples, train: Triples | SortedFolder, file: str) -> Entries:
     """Return entries of another file with the positions that their labels have in the training data."""
     sides = []
     for k in (0, 1):
@@ -197,29 +229,3 @@ def _aligned(held_out: Triples, train: Triples, file: str) -> Entries:
     if new:
         note(f"rankfold: warning: {file}: {new:,} of {count:,} entries are of rows or columns never seen")
     return Entries(sides[0], sides[1], held_out.values)
-
-
-def _refuse_repeated(triples: Triples, source: Source) -> None:
-    observed = completion_of(triples, None, "square", float).observed
-    repeated, (i, j) = Pattern.of(observed.by_row).repeats()
-    if not repeated:
-        return
-    first, second = np.flatnonzero((triples.rows == i) & (triples.cols == j))[:2].tolist()
-    where = f"entries {first + 1} and {second + 1}"
-    if Path(source.file).is_file() and format_of(source.file, None) in ("csv", "tsv"):  # a pipe is read once
-        lines = lines_of_entries(
-            source.file, (first, second), source.columns, source.delimiter, source.header, source.decimal
-        )
-        where = f"lines {lines[0]} and {lines[1]}"
-    raise ValueError(
-        f"{name_of(source.file)}: {where} are both of {_names(triples, i, j)}, and {repeated:,} in all "
-        "repeat a pair: merge them, or take each as an observation with --duplicates keep"
-    )
-
-
-def _names(triples: Triples, i: int, j: int) -> str:
-    row, col = (
-        place if labels is None else labels[[place]].tolist()[0]
-        for place, labels in ((i, triples.row_labels), (j, triples.col_labels))
-    )
-    return f"({row!r}, {col!r})"

@@ -138,16 +138,16 @@ def program() -> str:
 
 
 @contextmanager
-def working(text: str) -> Iterator[None]:
-    """Say what is going on, on a terminal only."""
+def working(text: str) -> Iterator[Callable[[str], None]]:
+    """Say what is going on, on a terminal only; what is yielded says something else from then on."""
     if not sys.stderr.isatty():
-        yield
+        yield lambda text: None
         return
     from rich.console import Console
     from rich.text import Text
 
-    with Console(stderr=True).status(Text(visible(text, keep=""))):
-        yield
+    with Console(stderr=True).status(Text(visible(text, keep=""))) as status:
+        yield lambda text: status.update(Text(visible(text, keep="")))
 
 
 def check_installed(package: str) -> None:

@@ -63,6 +63,17 @@ def column_of(text: str | None) -> str | int | None:
     return int(text) if text is not None and text.isdecimal() else text
 
 
+def files_of(names: list[str], twice: bool) -> tuple[str, ...]:
+    """Return the files that are named, or that patterns stand for; one that is read `twice` is no stream."""
+    from rankfold.data.io.files import matching_files
+
+    if "-" in names:
+        if len(names) > 1 or twice:
+            raise typer.BadParameter("standard input is read alone, once, and without --spill: name files")
+        return tuple(names)
+    return tuple(map(str, matching_files(names)))
+
+
 def number_or_auto(text: str, kind: type[int] | type[float], option: str) -> Any:
     """Return "auto", or the number that `text` stands for."""
     if text == "auto":

@@ -42,10 +42,10 @@ def refuse_wide(triples: Triples, file: str, columns: Sequence[Any]) -> None:
         raise DataFileError(f"{file}: column{name} holds numbers such as {broken[0]}, not labels: {_WIDE}")
 
 
-def tell_taken(triples: Triples, file: str) -> None:
+def tell_taken(names: Sequence[str] | None, file: str) -> None:
     """Say which columns were taken for what, where the file has several."""
-    if triples.names is not None:
-        roles = zip(("rows", "columns", "values"), triples.names, strict=False)
+    if names is not None:
+        roles = zip(("rows", "columns", "values"), names, strict=False)
         note(f"rankfold: {file}: {', '.join(f'{role} from {name!r}' for role, name in roles)}")
 
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from rankfold.entries.observed import Observed
-from rankfold.entries.operators import Indicator, SparseMatrix
+from rankfold.entries.operators import Indicator
 from rankfold.entries.sorted_entries import SortedEntries
+from rankfold.entries.store import Operator
 
 Floats = NDArray[np.float64]
 Product = Callable[[Floats], Floats]
@@ -32,10 +33,9 @@ class OffsetSystem:
         self, observed: Observed, mean: float | None, rows: float | None, cols: float | None, by_counts: bool
     ):
         self.size = observed.size
-        self.entry_weights: Indicator | SparseMatrix = Indicator(observed)
+        self.entry_weights: Indicator | Operator = Indicator(observed)
         if observed.weighted:
-            weights = [np.array(side.data[:, 1], dtype=np.float64) for side in observed.sides]
-            self.entry_weights = SparseMatrix(observed, (weights[0], weights[1]))
+            self.entry_weights = observed.of_data(lambda data: data[:, 1], np.float64)
         ones = [np.ones((d, 1)) for d in observed.shape]
         counts = self.sums(*ones)
         scales = np.append(np.maximum(counts[:-1], 1.0) if by_counts else np.ones(counts.size - 1), 1.0)
@@ -43,8 +43,8 @@ class OffsetSystem:
         self.ridges = scales * np.repeat([ridge or 0.0 for ridge in (rows, cols, mean)], numbers)
         switched_on = np.repeat([ridge is not None for ridge in (rows, cols, mean)], numbers)
         self.free = switched_on & (counts + self.ridges > 0)
-        values = [np.prod(side.data, axis=1, dtype=np.float64) for side in observed.sides]
-        self.data_sums = _sums(SparseMatrix(observed, (values[0], values[1])), *ones)
+        values = observed.of_data(lambda data: np.prod(data, axis=1, dtype=np.float64), np.float64)
+        self.data_sums = _sums(values, *ones)
         self._eliminate(observed, counts)
 
     def sums(self, A: Any, B: Any) -> Floats:
@@ -144,7 +144,7 @@ def conjugate_gradients(times: Product, rhs: Floats, diagonal: Floats) -> Floats
     return x
 
 
-def _sums(S: Indicator | SparseMatrix, A: Floats, B: Floats) -> Floats:
+def _sums(S: Indicator | Operator, A: Floats, B: Floats) -> Floats:
     """Sums of the entries of A Bᵀ, each times that of S: by row, by column and in all."""
     by_row = np.einsum("ik,ik->i", A, S @ B)
     by_col = np.einsum("jk,jk->j", B, S.transposed_times(A))

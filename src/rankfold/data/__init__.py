@@ -14,27 +14,37 @@ from rankfold.data.triples import Triples, held_out_mask, split
 if TYPE_CHECKING:
     from rankfold.data.io.files import read_triples, write_triples
     from rankfold.data.io.pairs import read_pairs
+    from rankfold.data.spill.folder import SortedFolder
+    from rankfold.data.spill.sorting import sort_into
 
 __all__ = [
     "CompletionInstance",
     "DataFileError",
     "LabelIndex",
+    "SortedFolder",
     "Triples",
     "held_out_mask",
     "random_completion",
     "read_pairs",
     "read_triples",
+    "sort_into",
     "split",
     "write_triples",
 ]
 
-_OF_FILES = {"read_pairs": "pairs", "read_triples": "files", "write_triples": "files"}
+_OF_FILES = {
+    "SortedFolder": "spill.folder",
+    "read_pairs": "io.pairs",
+    "read_triples": "io.files",
+    "sort_into": "spill.sorting",
+    "write_triples": "io.files",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _OF_FILES:
         raise AttributeError(f"module 'rankfold.data' has no attribute {name!r}")
-    return getattr(import_module(f"rankfold.data.io.{_OF_FILES[name]}"), name)
+    return getattr(import_module(f"rankfold.data.{_OF_FILES[name]}"), name)
 
 
 def __dir__() -> list[str]:

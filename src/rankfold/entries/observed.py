@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -14,8 +13,8 @@ from rankfold import kernels
 from rankfold.entries.arrays import checked_factors, like
 from rankfold.entries.operators import SparseMatrix
 from rankfold.entries.sorted_entries import SortedEntries, sorted_entries, stripes_that_pay, sweep
-from rankfold.entries.store import Array, EntryLoss, NewValues
-from rankfold.entries.triple_checks import checked_shape, own_triples
+from rankfold.entries.store import Array, EntryLoss, NewValues, Operator
+from rankfold.entries.triple_checks import checked_shape, own_triples, warn_if_empty
 from rankfold.fingerprint import fingerprint, spread
 from rankfold.remembered import remembered
 
@@ -52,7 +51,7 @@ class Observed:
         )
         observed = _with_duplicates(observed, rows, cols, duplicates)
         if warn_of_empty:
-            _warn_if_empty(observed)
+            warn_if_empty(observed.counts)
         return observed
 
     @property
@@ -138,7 +137,7 @@ class Observed:
         """Return the same set with the values `values(rows, cols, old)`; positions and weights are kept."""
         by_row = self.by_row.with_values(values)
         by_column = self.by_column.with_values(lambda cols, rows, old: values(rows, cols, old))
-        return Observed(self.shape, by_row, by_column)
+        return replace(self, by_row=by_row, by_column=by_column)
 
     def asarray(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """Numbers as a NumPy array of the type of the values."""
@@ -198,7 +197,7 @@ class Observed:
         kernel = kernels.polynomial.coefficients(rank, len(As), len(Bs), self.weighted, apart)
         sums = np.empty((*self.by_row.chunks, kernels.polynomial.SUMS))
         work = self.size * rank * len(As) * len(Bs) / every
-        terms = _three(As), _three(Bs) if apart else kernels.layout.laid_out(*Bs)
+        terms = three(As), three(Bs) if apart else kernels.layout.laid_out(*Bs)
         sweep(kernel, work, (self.by_row, (*terms, np.uint64(every), sums)))
         *totals, entries = sums.sum(axis=(0, 1))
         coefficients: NDArray[np.float64] = np.array(totals[: 2 * (len(As) + len(Bs)) - 3]) / (entries or 1)
@@ -215,11 +214,11 @@ class Observed:
         sweep(kernel, 2 * self.size * r * r, (self.by_row, by_row), (self.by_column, by_column))
         return of_rows.reshape(-1, r, r), of_cols.reshape(-1, r, r)
 
-    def gradient(self, L: Array, R: Array, loss: EntryLoss) -> SparseMatrix:
+    def gradient(self, L: Array, R: Array, loss: EntryLoss) -> Operator:
         """Return S, whose entries outside Ω are zero."""
         return self.slopes(L, R, loss, 1 / self.size)
 
-    def slopes(self, L: Array, R: Array, loss: EntryLoss, scale: float) -> SparseMatrix:
+    def slopes(self, L: Array, R: Array, loss: EntryLoss, scale: float) -> Operator:
         """Return `scale` times the (weighted) first derivatives of the loss at L Rᵀ, on Ω."""
         A, B = checked_factors(self.shape, (L,), (R,))
         kernel = kernels.sweeps.slopes(A.shape[1], loss.kernel_key, self.weighted)
@@ -228,9 +227,21 @@ class Observed:
         sweep(kernel, 2 * self.size * A.shape[1], (self.by_row, rows), (self.by_column, cols))
         return SparseMatrix(self, (by_row, by_column))
 
-    def targets(self, loss: EntryLoss) -> SparseMatrix:
+    def of_data(self, values: Callable[[NDArray[Any]], NDArray[Any]], dtype: DTypeLike) -> Operator:
+        """Return the matrix with entries `values(data)`, where `data` is value, or value and weight."""
+        rows, cols = (np.asarray(values(side.data), dtype=dtype) for side in self.sides)
+        return SparseMatrix(self, (rows, cols))
+
+    @property
+    def mean_value(self) -> float:
+        """The (weighted) mean of the values; without weights, if all are 0."""
+        data = self.by_row.data
+        weights = data[:, 1] if self.weighted and data[:, 1].any() else None
+        return float(np.average(data[:, 0], weights=weights))
+
+    def targets(self, loss: EntryLoss) -> Operator:
         """Return the entries of W that the data ask for, seen from W = 0."""
-        return SparseMatrix(self, (_targets(self.by_row, loss), _targets(self.by_column, loss)))
+        return self.of_data(lambda data: _targets(data, loss), self.dtype)
 
     def value_at_zero(self, loss: EntryLoss) -> float:
         """Mean loss at W = 0."""
@@ -242,13 +253,13 @@ class Observed:
         return total / self.size
 
 
-def _three(arrays: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
+def three(arrays: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
     """Three arrays, of which the last may be repeated: one kernel has one type."""
     return (*arrays, arrays[-1], arrays[-1])[:3]
 
 
-def _targets(side: SortedEntries, loss: EntryLoss) -> NDArray[Any]:
-    y = np.ascontiguousarray(side.data[:, 0])
+def _targets(data: NDArray[Any], loss: EntryLoss) -> NDArray[Any]:
+    y = np.ascontiguousarray(data[:, 0])
     if loss.is_square:
         return y
     _, first, second = loss(np.zeros_like(y), y)
@@ -291,11 +302,3 @@ def _with_duplicates(observed: Observed, rows: Any, cols: Any, duplicates: Dupli
         f"entry ({i}, {j}) is given more than once, at positions {places} of rows and cols: "
         "merge repeated entries, or pass duplicates='keep' to count each as an observation of its own"
     )
-
-
-def _warn_if_empty(observed: Observed) -> None:
-    for name, counts in zip(("row", "column"), observed.counts, strict=True):
-        empty = int(np.count_nonzero(counts == 0))
-        if empty:
-            text = f"{empty} of {counts.size} {name}s have no observed entry: nothing determines them"
-            warnings.warn(text, UserWarning, stacklevel=4)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from rankfold import kernels
 from rankfold.entries.arrays import like, to_numpy
 from rankfold.entries.given_arrays import vector_of
-from rankfold.entries.sorted_entries import SortedEntries
+from rankfold.entries.sorted_entries import Part, SortedEntries
 from rankfold.entries.store import Array
 
 Floats = NDArray[Any]
@@ -52,11 +54,36 @@ class SparseMatrix:
 
     def __matmul__(self, X: Array) -> Array:
         """S X."""
-        return _product(self.observed.sides[0], X, self.values[0])
+        return product(self.observed.sides[0], X, lambda part: self.values[0], self.dtype)
 
     def transposed_times(self, X: Array) -> Array:
         """Sᵀ X."""
-        return _product(self.observed.sides[1], X, self.values[1])
+        return product(self.observed.sides[1], X, lambda part: self.values[1], self.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class ComputedMatrix:
+    """Values at the positions of Ω that are computed part by part, at each product: none of them are held.
+
+    `values(k, part)` gives those of a part of side k, 0 by row and 1 by column.
+    """
+
+    observed: SortedBothWays
+    dtype: np.dtype[Any]
+    values: Callable[[int, Part], Floats]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.observed.shape
+
+    def __matmul__(self, X: Array) -> Array:
+        """S X."""
+        return product(self.observed.sides[0], X, partial(self.values, 0), self.dtype)
+
+    def transposed_times(self, X: Array) -> Array:
+        """Sᵀ X."""
+        return product(self.observed.sides[1], X, partial(self.values, 1), self.dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,21 +94,25 @@ class Indicator:
 
     def __matmul__(self, X: Array) -> Array:
         """S X."""
-        return _product(self.observed.sides[0], X)
+        return product(self.observed.sides[0], X, None)
 
     def transposed_times(self, X: Array) -> Array:
         """Sᵀ X."""
-        return _product(self.observed.sides[1], X)
+        return product(self.observed.sides[1], X, None)
 
 
-def _product(side: SortedEntries, X: Array, values: Floats | None = None) -> Array:
+def product(
+    side: SortedEntries, X: Array, values: Callable[[Part], Floats] | None, dtype: DTypeLike = np.float64
+) -> Array:
+    """Return S X for S on the positions of a side, with what `values` says of each part; ones without it."""
     if len(np.shape(X)) != 2 or np.shape(X)[0] != side.length or not np.shape(X)[1]:
         raise ValueError(f"X must have {side.length} rows and a column or more; got shape {np.shape(X)}")
-    dtype = np.dtype(np.float64) if values is None else values.dtype
     block = to_numpy(X)[0].astype(dtype, copy=False)
-    product = np.empty((side.lines, block.shape[1]), dtype)
+    out = np.empty((side.lines, block.shape[1]), dtype)
     kernel = kernels.sweeps.product(block.shape[1], valued=values is not None)
-    data = side.data.reshape(-1) if values is None else values
-    arguments = side.bounds, side.indptr, side.indices, data, block, product
-    kernels.pool.run(kernel, side.chunks[1], block.shape[1] * side.indices.size, arguments)
-    return like(X, product)
+    for part in side.parts():
+        own = part.side
+        data = own.data.reshape(-1) if values is None else values(part)
+        arguments = own.bounds, own.indptr, own.indices, data, block, out[part.lines]
+        kernels.pool.run(kernel, own.chunks[1], block.shape[1] * own.indices.size, arguments)
+    return like(X, out)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -127,9 +127,34 @@ class SortedEntries:
         data = self.data
         return data[:, 0] if data.shape[1] == 1 else data.view(np.result_type(data.dtype, np.complex64))[:, 0]
 
+    def parts(self) -> Iterator[Part]:
+        """Yield the entries in parts of some lines each: in memory there is one, of all lines."""
+        yield Part(slice(0, self.lines), self)
+
+    def pattern(self) -> tuple[NDArray[np.int64], NDArray[np.unsignedinteger[Any]]]:
+        """Return (indptr, indices) without stripes: shared with these, where there are none."""
+        if self.stripes == 1:
+            return self.indptr.view(np.int64), self.indices
+        indptr = np.concatenate([[0], np.cumsum(self.counts)])
+        places, indices = indptr[:-1].copy(), np.empty_like(self.indices)
+        for s in range(self.stripes):
+            starts = self.stripe(s)[1].view(np.int64)
+            for first, last in pairwise(self.bounds.tolist()):  # a chunk at a time, for memory's sake
+                part, free = starts[first : last + 1], places[first:last]
+                lengths = part[1:] - part[:-1]
+                entries = np.arange(part[0], part[-1])
+                indices[entries + np.repeat(free - part[:-1], lengths)] = self.indices[entries]
+                free += lengths
+        return indptr, indices
+
     def with_values(self, values: NewValues) -> SortedEntries:
         """Return the same entries with other values: `values(lines, indices, old)`, block by block."""
         data = self.data.copy()
+        self._revalue(data, values)
+        return replace(self, data=data)
+
+    def _revalue(self, data: NDArray[Any], values: NewValues) -> None:
+        """Replace the values in `data`, which are the old ones."""
         for s in range(self.stripes):
             bounds, indptr, indices, _ = self.stripe(s)
             for first, last in pairwise(bounds.tolist()):  # a chunk at a time, for memory's sake
@@ -137,7 +162,13 @@ class SortedEntries:
                 entries = slice(int(starts[0]), int(starts[-1]))
                 lines = np.repeat(np.arange(first, last), starts[1:] - starts[:-1])
                 data[entries, 0] = values(lines, indices[entries], data[entries, 0])
-        return replace(self, data=data)
+
+
+class Part(NamedTuple):
+    """Some lines of a side, and their entries: a side with these lines alone."""
+
+    lines: slice
+    side: SortedEntries
 
 
 def stripes_that_pay(entries: int, lines: int, length: int) -> int:
@@ -161,8 +192,13 @@ def sorted_entries(
         keys = np.add(numbers, keys, out=numbers)
     indptr, indices, packed = kernels.sorting.sort(keys, others, packed, stripes * lines, index)
     real = packed.view(packed.real.dtype).reshape(packed.size, -1)
-    chunks = min(MAX_CHUNKS, 1 + packed.size // stripes // CHUNK_ENTRIES)
-    return SortedEntries(indptr, indices, real, _even_cuts(indptr, lines, chunks), length)
+    return SortedEntries(indptr, indices, real, chunk_bounds(indptr, lines), length)
+
+
+def chunk_bounds(indptr: NDArray[np.uint64], lines: int) -> NDArray[np.uint64]:
+    """Return where chunks begin and end, in lines, in all stripes alike."""
+    stripes = (indptr.size - 1) // lines
+    return even_cuts(indptr, lines, min(MAX_CHUNKS, 1 + int(indptr[-1]) // stripes // CHUNK_ENTRIES))
 
 
 def _ascend(numbers: NDArray[np.uint64], first: int, last: int) -> bool:
@@ -171,7 +207,7 @@ def _ascend(numbers: NDArray[np.uint64], first: int, last: int) -> bool:
     return all(bool(np.all(part)) for part in inside)
 
 
-def _even_cuts(indptr: NDArray[np.uint64], lines: int, chunks: int) -> NDArray[np.uint64]:
+def even_cuts(indptr: NDArray[np.uint64], lines: int, chunks: int) -> NDArray[np.uint64]:
     """Cut lines into `chunks` of about as many entries each, of all stripes together."""
     starts = (
         indptr[:-1].reshape(-1, lines).sum(axis=0)

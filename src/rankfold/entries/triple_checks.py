@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -47,3 +48,12 @@ def own_triples(
         at = int(np.argmax(counts < 0))
         raise ValueError(f"weights[{at}] is {counts[at]}; weights must be zero or more")
     return own_rows, own_cols, pairs.view(np.result_type(pairs.dtype, np.complex64))[:, 0]
+
+
+def warn_if_empty(counts: tuple[NDArray[np.int64], NDArray[np.int64]]) -> None:
+    """Warn of rows, and of columns, without an entry, given how many each has."""
+    for name, lengths in zip(("row", "column"), counts, strict=True):
+        empty = int(np.count_nonzero(lengths == 0))
+        if empty:
+            text = f"{empty} of {lengths.size} {name}s have no observed entry: nothing determines them"
+            warnings.warn(text, UserWarning, stacklevel=4)

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from rankfold.data.errors import DataFileError
 
-# Of row, column and, but for pairs, value: names or positions; None where the file's own names tell.
+# Of row, column and, but for pairs, value, and maybe weight: names or positions; None where the file's own
+# names tell.
 Columns = Sequence[str | int | None]
-ROLES = ("row", "column", "value")
-NUMBERS = {2: "two", 3: "three"}
+ROLES = ("row", "column", "value", "weight")
+NUMBERS = {2: "two", 3: "three", 4: "four"}
 # What columns are called, in lower case without blanks, signs and a final "id", in the order of preference.
 _CALLED = (
     ("user", "customer", "client", "member", "viewer", "reader", "listener", "reviewer", "person", "patient",
@@ -21,6 +22,7 @@ _CALLED = (
     ("item", "movie", "film", "product", "article", "book", "isbn", "song", "track", "artist", "game",
      "business", "restaurant", "asin", "iid", "column", "col"),
     ("rating", "stars", "score", "value", "ratings", "overall", "grade", "y"),
+    ("weight", "weights", "confidence"),
 )  # fmt: skip
 _TIMES = ("time", "timestamp", "date", "datetime", "day", "when", "ts", "unixtime", "unixreviewtime",
           "reviewtime", "created", "createdat", "updatedat", "ratedat")  # fmt: skip

@@ -93,6 +93,11 @@ class ValueColumn:
     def __init__(self) -> None:
         self.values = GrowingArray(np.float64)
 
+    @property
+    def count(self) -> int:
+        """How many entries were taken."""
+        return self.values.count
+
     def add(self, batch: Any) -> None:
         """Take a pyarrow array of numbers."""
         part = batch.cast("float64", safe=False).to_numpy(zero_copy_only=False)  # null becomes NaN
@@ -110,6 +115,11 @@ class IndexColumn:
     def __init__(self, size: int | None, base: int = 0) -> None:
         self.size, self.base = size, base
         self.positions = GrowingIntegers()
+
+    @property
+    def count(self) -> int:
+        """How many entries were taken."""
+        return self.positions.count
 
     def add(self, batch: Any) -> None:
         """Take a pyarrow array of integers."""
@@ -149,6 +159,12 @@ class LabelColumn:
         self.labels: Any = None  # all labels of `codes`, in order of appearance
         self.pending: list[Any] = []  # batches whose labels are not in `labels` yet
         self.strings = False  # whether `labels` must be strings: integers so far can become strings
+
+    @property
+    def count(self) -> int:
+        """How many entries were taken."""
+        integers = 0 if self.integers is None else self.integers.count
+        return integers + self.codes.count + sum(map(len, self.pending))
 
     def add(self, batch: Any) -> None:
         """Take a pyarrow array of integers or strings, or of either dictionary-encoded."""

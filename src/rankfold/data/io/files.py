@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from rankfold.data.errors import DataFileError
 from rankfold.data.io.chosen import Columns, are_times, option
-from rankfold.data.io.columns import BATCH, IndexColumn, LabelColumn, ValueColumn
+from rankfold.data.io.columns import BATCH, Gather, IndexColumn, LabelColumn, ValueColumn
 from rankfold.data.io.matrices import read_market, read_npz, write_market, write_npz
 from rankfold.data.io.parquet import read_parquet, write_parquet
 from rankfold.data.io.streams import name_of, reading, writing
@@ -30,7 +31,7 @@ FORMATS = dict.fromkeys((".csv", ".dat", ".data", ".txt"), "csv") | {
 
 
 def read_triples(
-    file: str | os.PathLike[str] | BinaryIO,
+    file: str | os.PathLike[str] | BinaryIO | Sequence[str | os.PathLike[str]],
     columns: Columns = (None, None, None),
     *,
     format: str | None = None,
@@ -50,7 +51,8 @@ def read_triples(
     Parameters
     ----------
     file : path, "-" for standard input, or a binary file object
-        Compressed with gzip or not.
+        Compressed with gzip or not. Or a list of paths, all of text or all of Parquet, whose entries are
+        taken together; `rankfold.data.sort_into` is for more than memory holds.
     columns : three names or positions, or two
         Which columns hold the row, the column and the value. Others are ignored. Without a third, as for
         clicks, each line has the value 1. One that is None is found by the file's header (user, item, rating
@@ -91,39 +93,73 @@ def read_triples(
     >>> triples.rows.tolist(), triples.cols.tolist(), triples.values.tolist()
     ([1, 0, 0], [0, 1, 0], [4.0, 5.0, 3.0])
     """
-    kind, name = format_of(file, format), name_of(file)
+    several = list(file) if isinstance(file, list | tuple) else [file]
+    if not several:
+        raise ValueError("there are no files: give one at least")
+    kind = _one_format(several, format)
     if len(columns) not in (2, 3):
         raise ValueError(f"columns must name three columns (row, column, value), or two, got {columns!r}")
     if len(decimal) != 1 or decimal.isalnum():
         raise ValueError(f"decimal must be one character, '.' or ',', got {decimal!r}")
     if shape is not None and not indices:
         raise ValueError("shape goes with indices=True: labels are numbered as they are found")
-    with reading(file) as stream:
-        if kind == "mtx":
-            return read_market(stream, name)
-        if kind == "npz":
-            return read_npz(stream, name)
-        d1, d2 = shape or (None, None)
-        text = kind != "parquet"
-        rows = IndexColumn(d1) if indices else LabelColumn(text)
-        cols = IndexColumn(d2) if indices else LabelColumn(text)
-        values = ValueColumn() if len(columns) == 3 else None
-        gather = [rows, cols] if values is None else [rows, cols, values]
-        if kind == "parquet":
-            names = read_parquet(stream, name, columns, gather)
-        else:
-            delimiter = "\t" if kind == "tsv" else delimiter
-            layout, first, line = sniff(stream, name, columns, delimiter, header, decimal=decimal)
-            read_lines(stream, name, gather, layout, first, line)
-            names = tuple(layout.names[place] for place in layout.places)
-        triples = _assemble(rows, cols, values, name, names)
+    if kind in ("mtx", "npz"):
+        with reading(several[0]) as stream:
+            return (read_market if kind == "mtx" else read_npz)(stream, name_of(several[0]))
+    d1, d2 = shape or (None, None)
+    text = kind != "parquet"
+    rows = IndexColumn(d1) if indices else LabelColumn(text)
+    cols = IndexColumn(d2) if indices else LabelColumn(text)
+    values = ValueColumn() if len(columns) == 3 else None
+    gather = [rows, cols] if values is None else [rows, cols, values]
+    taken = [_read_into(gather, each, format, columns, delimiter, header, decimal) for each in several]
+    triples = _assemble(rows, cols, values, name_of(several[-1]), taken[0])
     if len(columns) == 3 and columns[2] is None and are_times(triples.values):
         raise DataFileError(
-            f"{name}: column {names[2]!r} looks like times ({triples.values[0]:.0f}), not like values: name "
-            f"the value's column{option(2)}, this one if it is; clicks have none (columns=(None, None), or "
-            "`rankfold clicks`)"
+            f"{name_of(several[0])}: column {taken[0][2]!r} looks like times ({triples.values[0]:.0f}), not "
+            f"like values: name the value's column{option(2)}, this one if it is; clicks have none "
+            "(columns=(None, None), or `rankfold clicks`)"
         )
     return triples
+
+
+def _read_into(
+    gather: Gather, file: Any, format: str | None, columns: Columns, delimiter: str | None,
+    header: bool | None, decimal: str,
+) -> tuple[str, ...]:  # fmt: skip
+    """Read a file of text or Parquet into the columns of `gather`, and return what it calls these."""
+    name, kind = name_of(file), format_of(file, format)
+    with reading(file) as stream:
+        if kind == "parquet":
+            return read_parquet(stream, name, columns, gather)
+        delimiter = "\t" if kind == "tsv" else delimiter
+        layout, first, line = sniff(stream, name, columns, delimiter, header, decimal=decimal)
+        read_lines(stream, name, gather, layout, first, line)
+        return tuple(layout.names[place] for place in layout.places)
+
+
+def matching_files(names: Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """Return the files that names, and patterns such as 'shards/*.parquet', stand for."""
+    files: list[Path] = []
+    for each in names:
+        name = os.fspath(each)
+        pattern = glob.has_magic(name) and not Path(name).exists()
+        found = sorted(glob.glob(name)) if pattern else [name]
+        if not found:
+            raise FileNotFoundError(f"{name}: no file has such a name; is the folder right?")
+        files.extend(Path(match) for match in found)
+    return files
+
+
+def _one_format(files: Sequence[Any], format: str | None) -> str:
+    """Return the format of files that can be read together."""
+    kinds = {format_of(file, format) for file in files}
+    apart = kinds & {"mtx", "npz"} if len(files) > 1 else set()
+    if apart:
+        raise ValueError(f"a file of the format {apart.pop()} holds a whole matrix: give one alone")
+    if len({kind == "parquet" for kind in kinds}) > 1:
+        raise ValueError("some files are Parquet and some are text: write all of them in one of the two")
+    return kinds.pop() if len(kinds) == 1 else "csv"
 
 
 def _assemble(

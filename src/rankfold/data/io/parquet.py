@@ -82,17 +82,33 @@ def batches_of(table: Any, chosen: Sequence[str], file: str) -> Iterator[Any]:
 def read_parquet(stream: BinaryIO, file: str, columns: Columns, gather: Gather) -> tuple[str, ...]:
     """Read all rows into the columns of `gather`, and return what the file calls these."""
     table, chosen = open_columns(stream, file, columns, gather)
+    for _ in _added(table, chosen, file, gather):
+        pass
+    return tuple(chosen)
+
+
+def parquet_blocks(stream: BinaryIO, file: str, columns: Columns, gather: Gather) -> Iterator[None]:
+    """Read some rows after others into the columns of `gather`, which may be replaced in between."""
+    table, chosen = open_columns(stream, file, columns, gather)
+    yield from _added(table, chosen, file, gather)
+
+
+def _added(table: Any, chosen: Sequence[str], file: str, gather: Gather) -> Iterator[None]:
+    first = 0  # row of the batch
     for batch in batches_of(table, chosen, file):
         for name, column in zip(chosen, gather, strict=True):
+            held = column.count
             try:
                 column.add(batch.column(name))
             except BadEntryError as error:
                 raise WrongColumnError(
-                    f"{file}, row {error.position + 1}: column {name!r} {error.problem}; drop or fill it"
+                    f"{file}, row {first + error.position - held + 1}: column {name!r} {error.problem}; "
+                    "drop or fill it"
                 ) from error
             except (ValueError, pa.ArrowException) as error:
                 raise DataFileError(f"{file}: column {name!r} cannot be read ({error})") from error
-    return tuple(chosen)
+        yield
+        first += len(batch)
 
 
 def _check_type(field: Any, column: Any, role: str, file: str) -> None:

@@ -9,7 +9,7 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -105,12 +105,21 @@ def read_lines(
     stream: BinaryIO, file: str, gather: Gather, layout: Layout, first: bytes, line_number: int
 ) -> None:
     """Read the line `first`, which has the given number, and all that follow it."""
+    for _ in line_blocks(stream, file, gather, layout, first, line_number):
+        pass
+
+
+def line_blocks(
+    stream: BinaryIO, file: str, gather: Gather, layout: Layout, first: bytes, line_number: int
+) -> Iterator[None]:
+    """Read some lines after others into the columns of `gather`, which may be replaced in between."""
     for number, block in blocks(stream, BLOCK, file, first, line_number):
         prepared = layout.prepare(block)
         try:
             _add(prepared, layout, gather)
         except (ValueError, pa.ArrowException) as error:  # ValueError: BadEntryError is one
             raise explain(prepared, number, layout, gather, file, error) from error
+        yield
 
 
 def lines_of_entries(

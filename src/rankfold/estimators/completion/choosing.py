@@ -182,11 +182,11 @@ class _Chooser:
         return Choice(rank, weight, shrinkage, best.points[0], path, None, interrupted, folds)
 
 
-def fit_offsets(completion: Completion, seed: int = 0) -> Offsets:
-    """Fit offsets alone, with a shrinkage that entries held out tell."""
-    shrinkage = INITIAL
-    if completion.observed.size >= _MIN_ENTRIES:
-        shrinkage = _mean(Trials(completion, True, seed).offsets_alone().shrinkages) or INITIAL
+def fit_offsets(completion: Completion, seed: int = 0, sample: Completion | None = None) -> Offsets:
+    """Fit offsets alone, with a shrinkage that entries held out tell, of a sample if one is given."""
+    shrinkage, part = INITIAL, sample or completion
+    if part.observed.size >= _MIN_ENTRIES:
+        shrinkage = _mean(Trials(part, True, seed).offsets_alone().shrinkages) or INITIAL
     joint = Joint.of(completion, 0.0, shrinkage)
     return joint.split(*minimised(joint, joint.constant(), _TIGHT))[1]
 

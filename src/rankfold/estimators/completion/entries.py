@@ -16,9 +16,11 @@ from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
 from rankfold.data.labels import LabelIndex
 from rankfold.data.numbering import Positions, label_column, numbered
+from rankfold.data.spill.folder import SortedFolder
 from rankfold.data.triples import Triples
 from rankfold.entries.given_arrays import check_size, plain, real_vector
-from rankfold.entries.observed import Observed
+from rankfold.entries.observed import BLOCK, Observed
+from rankfold.entries.on_disk import blocks_of
 from rankfold.entries.triple_checks import checked_shape
 from rankfold.estimators.completion.axes import Axis
 from rankfold.estimators.inputs import checked_weights, pair_columns
@@ -27,9 +29,20 @@ from rankfold.estimators.tensors import without_tensors
 Names = tuple[NDArray[Any], NDArray[Any]]
 
 
-def training_triples(X: Any, y: Any, shape: Any = None) -> Triples:
-    """Return pairs and values as triples: labels numbered in sorted order or, with a shape, positions."""
+def training_triples(X: Any, y: Any, shape: Any = None) -> Triples | SortedFolder:
+    """Return pairs and values as triples: labels numbered in sorted order or, with a shape, positions.
+
+    A sorted folder is taken as it is.
+    """
     shape = None if shape is None else checked_shape(shape)
+    if isinstance(X, SortedFolder):
+        if y is not None:
+            raise ValueError("a SortedFolder holds its values: leave out y")
+        if shape is not None:
+            raise ValueError(
+                f"shape={shape} is for pairs; a SortedFolder has a shape of its own: leave it out"
+            )
+        return X
     if isinstance(X, Triples) and y is None:
         return _own_triples(X, shape)
     (rows, cols), values = named_entries(X, y)
@@ -163,7 +176,8 @@ def _remedy(X: Any) -> str:
 
 def warn_if_all_equal(values: NDArray[Any]) -> None:
     """Warn of values that do not say how entries differ: clicks, mostly, without the pairs not clicked."""
-    if values.size > 1 and np.all(values == values[0]):
+    parts = (values[first : first + BLOCK] for first in range(0, values.size, BLOCK))
+    if values.size > 1 and all(bool(np.all(part == values[0])) for part in parts):
         warnings.warn(
             f"all {values.size} values are {values[0]}, and a constant fits them: all entries are alike. If "
             "these are clicks, the pairs without one are data too: rankfold.ImplicitFeedback takes them for "
@@ -173,22 +187,42 @@ def warn_if_all_equal(values: NDArray[Any]) -> None:
         )
 
 
-def completion_of(data: Triples, sample_weight: Any, loss: str | Loss, dtype: DTypeLike) -> Completion:
+def completion_of(
+    data: Triples | SortedFolder, sample_weight: Any, loss: str | Loss, dtype: DTypeLike
+) -> Completion:
     """Return the cost of fitting the entries; a pair that comes twice is two observations."""
     number = np.dtype(dtype)
     if number not in (np.float32, np.float64):
         raise ValueError(f"dtype must be 'float64' or 'float32', not {dtype!r}")
     refuse_without_room(data.shape, 1, number)
+    loss = Loss.named(loss) if isinstance(loss, str) else loss
+    if isinstance(data, SortedFolder):
+        return _completion_on_disk(data, sample_weight, loss, number)
     given = real_vector("values", data.values)
     check_size("y", given, number)
     values = given.astype(number, copy=False)
     (weights,) = without_tensors(sample_weight)
     if weights is not None:
         weights = checked_weights(weights, values.size, number)
-    loss = Loss.named(loss) if isinstance(loss, str) else loss
     loss.check_values(values)
     # What has no entry is predicted by the mean and the other side's offset: no reason for a warning.
     observed = Observed.from_triples(
         data.rows, data.cols, values, data.shape, weights, duplicates="keep", warn_of_empty=False
     )
     return Completion.from_observed(observed, loss)
+
+
+def _completion_on_disk(
+    folder: SortedFolder, sample_weight: Any, loss: Loss, dtype: np.dtype[Any]
+) -> Completion:
+    if sample_weight is not None:
+        raise ValueError(
+            "a SortedFolder holds its weights: leave out sample_weight, and sort a column of them"
+        )
+    store = folder.store.astype(dtype)
+    try:
+        for block in blocks_of(store):
+            loss.check_values(block[:, 0])
+    except ValueError as error:
+        raise ValueError(f"{folder.path}: {error}") from error
+    return Completion.from_observed(store, loss)

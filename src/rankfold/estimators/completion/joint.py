@@ -25,7 +25,7 @@ from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.completion import Completion
 from rankfold.costs.offsets import Offsets
 from rankfold.entries.lanczos import dominant_svd
-from rankfold.entries.operators import SparseMatrix
+from rankfold.entries.store import Operator
 from rankfold.estimators.completion.convex_lines import ConvexLines
 from rankfold.estimators.completion.lines import FactorPair, solve_lines
 from rankfold.estimators.completion.offsets import counts
@@ -129,11 +129,8 @@ class Joint(Cost):
         """W = 0, all offsets 0, and the mean of the values for μ (0 if the loss is not the square)."""
         width = int(self.bias)
         G, H = (np.zeros((d, width), self.completion.observed.dtype) for d in self.shape)
-        data = self.completion.observed.by_row.data
         if self.quadratic:
-            G[:] = np.average(
-                data[:, 0], weights=data[:, 1] if data.shape[1] == 2 and data[:, 1].any() else None
-            )
+            G[:] = self.completion.observed.mean_value
         return G, H
 
     def swept(self, G: Floats, H: Floats) -> FactorPair:
@@ -226,7 +223,11 @@ class Joint(Cost):
             pull[:, -1] = self.shrinkage.rows * X[:, -1].mean()
         if self.quadratic:
             return solve_lines(side, B, ridges, pull)
-        return ConvexLines(side, self.completion.loss, B, ridges, pull).stepped(X)
+        found = []
+        for lines, part in side.parts():
+            own = ridges[lines], None if pull is None else pull[lines]
+            found.append(ConvexLines(part, self.completion.loss, B, *own).stepped(X[lines]))
+        return np.concatenate(found)
 
     def design(self, Y: Floats) -> Floats:
         """What the unknowns of a line are multiplied by: [R, 1], and c, whose coefficient is 1."""
@@ -267,7 +268,7 @@ class Joint(Cost):
 class _Scaled:
     """diag(rows) S diag(cols), by products alone."""
 
-    matrix: SparseMatrix
+    matrix: Operator
     rows: Floats
     cols: Floats
 

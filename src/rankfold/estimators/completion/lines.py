@@ -37,12 +37,12 @@ def solve_with_pivots(
     pivots = np.empty(len(x), B.dtype)
     rank, unknowns = B.shape[1], x.shape[1]
     kernel = kernels.least_squares.ridge_lines(rank, unknowns, side.data.shape[1] == 2)
-    work = len(side.data) * rank * unknowns + side.lines * unknowns**3
-    bounds, data = side.bounds, side.data.reshape(-1)
     ridges = np.ascontiguousarray(ridges, B.dtype)
-    kernels.pool.run(
-        kernel, len(bounds) - 1, work, (bounds, side.indptr, side.indices, data, B, ridges, x, pivots)
-    )
+    for lines, part in side.parts():
+        work = len(part.data) * rank * unknowns + part.lines * unknowns**3
+        entries = part.bounds, part.indptr, part.indices, part.data.reshape(-1)
+        own = ridges[lines], x[lines], pivots[lines]
+        kernels.pool.run(kernel, part.chunks[1], work, (*entries, B, *own))
     return x, pivots
 
 

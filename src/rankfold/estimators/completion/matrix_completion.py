@@ -15,6 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
+from rankfold.data.spill.folder import SortedFolder
 from rankfold.data.triples import Triples
 from rankfold.estimators.completion.bayes.finishing import decided, finished, kept, wanted
 from rankfold.estimators.completion.bayes.judging import Verdict
@@ -151,6 +152,14 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     >>> model = rf.MatrixCompletion(rank=1, regularization=1.0).fit(pairs, [5.0, 1.0, 4.0, 2.0])
     >>> model.predict([("bob", "Heat"), ("dan", "Dune")]).shape  # dan is new: mean and Dune's offset
     (2,)
+
+    Entries on disk, which may be more than memory holds:
+
+    >>> import tempfile
+    >>> folder = rf.data.sort_into(tempfile.mkdtemp(), data, shape=data.shape)
+    >>> spilled = rf.MatrixCompletion(rank=2, bias=False, regularization=0.0).fit(folder)
+    >>> bool(abs(spilled.predict(X[-9:]) - y[-9:]).max() < 1e-4)
+    True
     """
 
     def __init__(
@@ -207,7 +216,9 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
             Pairs (row, column), as an array, a list, a pandas or polars DataFrame or a torch tensor. Either
             side holds labels: all integers, all strings or all datetime64; with `shape`, positions. Or
             `rankfold.data.Triples`, which `rankfold.data.read_triples` returns, and no y; those without
-            labels hold positions.
+            labels hold positions. Or a `rankfold.data.SortedFolder`, which `rankfold.data.sort_into` returns,
+            of entries that outgrow memory: the fit is the same, but without a Bayesian finish where the
+            covariances outgrow the memory that was given to sort.
         y
             The value of each entry. Pairs that come twice are two observations.
         sample_weight
@@ -219,7 +230,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         """
         data = training_triples(X, y, self.shape)
         refuse_without_room(data.shape, self.rank, self.dtype)
-        validate_data(self, np.empty((0, 2)) if isinstance(X, Triples) else X, skip_check_array=True)
+        known = isinstance(X, Triples | SortedFolder)
+        validate_data(self, np.empty((0, 2)) if known else X, skip_check_array=True)
         last = self._last_point(data)
         self.row_labels_, self.col_labels_ = data.row_labels, data.col_labels
         with one_blas_thread():  # as in `minimize`, and between its calls
@@ -231,7 +243,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         tags.input_tags.categorical = tags.input_tags.string = True
         return tags
 
-    def _last_point(self, data: Triples) -> FactorPair | None:
+    def _last_point(self, data: Triples | SortedFolder) -> FactorPair | None:
         """What the last fit found, if this one is to start from it and has the same rows and columns."""
         if not (self.warm_start and hasattr(self, "factors_")):
             return None
@@ -242,7 +254,9 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
             return None
         return (np.column_stack([L, mean + b]), np.column_stack([R, c])) if self.bias else (L, R)
 
-    def _fit(self, data: Triples, sample_weight: Any, last: FactorPair | None, **run: Any) -> None:
+    def _fit(
+        self, data: Triples | SortedFolder, sample_weight: Any, last: FactorPair | None, **run: Any
+    ) -> None:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         cost = self._cost(data, sample_weight)
         choice, verdict = self._decide(cost, self._choose(cost, last, seed), seed)
@@ -259,10 +273,11 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         self.factors_, self.biases_ = fitted.factors, fitted.offsets
         record_run(self, fitted.trace, fitted.stop)
 
-    def _cost(self, data: Triples, sample_weight: Any) -> Completion:
+    def _cost(self, data: Triples | SortedFolder, sample_weight: Any) -> Completion:
         """Check the settings and the data, note what the data are, and return the cost of fitting them."""
         cost = completion_of(data, sample_weight, self.loss, self.dtype)
-        warn_if_all_equal(np.asarray(data.values))
+        on_disk = isinstance(data, SortedFolder)
+        warn_if_all_equal(cost.observed.by_row.data[:, 0] if on_disk else np.asarray(data.values))
         if not is_auto(self.regularization):
             checked_regularization(self.regularization, "'auto' or ")
         if not is_auto(self.rank):

@@ -23,7 +23,8 @@ def side_counts(side: SortedEntries) -> Floats:
     """Return the number of entries of each line of a side, or their weight."""
     if side.data.shape[1] == 1:
         return side.counts.astype(np.float64)
-    return np.bincount(side.keys, side.data[:, 1], side.lines).astype(np.float64, copy=False)
+    weights = [np.bincount(part.keys, part.data[:, 1], part.lines) for _, part in side.parts()]
+    return np.concatenate(weights).astype(np.float64, copy=False)
 
 
 def predictions(offsets: Offsets, rows: NDArray[Any], cols: NDArray[Any]) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,19 +20,7 @@ class Pattern(NamedTuple):
     @classmethod
     def of(cls, side: SortedEntries) -> Pattern:
         """Return the positions of a side; shared with it, unless it is in stripes."""
-        if side.stripes == 1:
-            return cls(side.indptr.view(np.int64), side.indices)
-        indptr = np.concatenate([[0], np.cumsum(side.counts)])
-        places, indices = indptr[:-1].copy(), np.empty_like(side.indices)
-        for s in range(side.stripes):
-            starts = side.stripe(s)[1].view(np.int64)
-            for first, last in pairwise(side.bounds.tolist()):  # a chunk at a time, for memory's sake
-                part, free = starts[first : last + 1], places[first:last]
-                lengths = part[1:] - part[:-1]
-                entries = np.arange(part[0], part[-1])
-                indices[entries + np.repeat(free - part[:-1], lengths)] = side.indices[entries]
-                free += lengths
-        return cls(indptr, indices)
+        return cls(*side.pattern())
 
     @property
     def counts(self) -> NDArray[np.int64]:

@@ -8,16 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.costs.losses import Loss
+from rankfold.data.spill.folder import SortedFolder
 from rankfold.data.triples import Triples
+from rankfold.estimators.completion import folder_report
 from rankfold.estimators.completion.choosing import fit_offsets
 from rankfold.estimators.completion.entries import completion_of
 from rankfold.estimators.completion.offsets import predictions
 from rankfold.report import Columns, DataSummary, Report, Tried, singular_values
 from rankfold.report.content import SAMPLE
+from rankfold.selection.sampling import sample_lines
 
 Floats = NDArray[np.float64]
 SETTINGS = ("rank", "bias", "loss", "regularization", "bayesian", "clip", "max_iter", "tol")
 PROMISED = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # parts of entries that intervals are to hold
+FITTED = 1_000_000  # entries on disk that offsets are fitted to, to compare with, about
 KEPT = 1_000_000  # entries that a model keeps, while it lives, to report on
 
 
@@ -39,14 +43,10 @@ class Making(NamedTuple):
     seed: int = 0
 
 
-def report_of(model: Any, train: Triples, held_out: Entries | None, making: Making) -> Report:
+def report_of(model: Any, train: Triples | SortedFolder, held_out: Entries | None, making: Making) -> Report:
     """Gather what a report shows of a fitted `MatrixCompletion`; without entries held out, no errors."""
     rows, cols, values = _sample(train, held_out, making.seed)
-    columns = Columns(*train.names) if train.names else None
-    repeated, _ = model.observed_.repeats()
-    summary = DataSummary.of(
-        train.rows, train.cols, train.values, train.shape, making.source, columns, repeated
-    )
+    summary = _summary(model, train, making.source)
     by_rank, by_weight = model.rank_path_, model.regularization_path_
     return Report(
         data=summary,
@@ -64,6 +64,14 @@ def report_of(model: Any, train: Triples, held_out: Entries | None, making: Maki
         coverage=() if held_out is None or model.posterior_ is None else _coverage(model, held_out),
         values=values,
     )
+
+
+def _summary(model: Any, train: Triples | SortedFolder, source: str) -> DataSummary:
+    if isinstance(train, SortedFolder):
+        return folder_report.summary_of(train, source)
+    columns = Columns(*train.names) if train.names else None
+    repeated, _ = model.observed_.repeats()
+    return DataSummary.of(train.rows, train.cols, train.values, train.shape, source, columns, repeated)
 
 
 def _tried(model: Any, path: Any, candidates: tuple[float, ...]) -> Tried:
@@ -96,8 +104,10 @@ def kept_entries(data: Triples, more: Triples | None = None) -> Triples:
     return Triples(data.rows[some], data.cols[some], data.values[some], data.shape)
 
 
-def _sample(train: Triples, held_out: Entries | None, seed: int) -> Entries:
+def _sample(train: Triples | SortedFolder, held_out: Entries | None, seed: int) -> Entries:
     """Return at most `SAMPLE` of the held-out entries, or of the fitted ones, for residuals."""
+    if held_out is None and isinstance(train, SortedFolder):
+        return Entries(*folder_report.sample(train, SAMPLE, seed))
     whole = held_out or Entries(train.rows, train.cols, train.values)
     if len(whole.values) <= SAMPLE:
         return whole
@@ -105,10 +115,12 @@ def _sample(train: Triples, held_out: Entries | None, seed: int) -> Entries:
     return Entries(whole.rows[chosen], whole.cols[chosen], whole.values[chosen])
 
 
-def _errors(model: Any, train: Triples, held_out: Entries, mean: float) -> dict[str, float]:
+def _errors(model: Any, train: Triples | SortedFolder, held_out: Entries, mean: float) -> dict[str, float]:
     """Return the root-mean-square error of each way to predict."""
     rows, cols, values = held_out
-    offsets = fit_offsets(completion_of(train, None, model.loss, float))  # the model's leave a part to W
+    cost = completion_of(train, None, model.loss, float)
+    some = sample_lines(cost, FITTED, 0) if isinstance(train, SortedFolder) else None
+    offsets = fit_offsets(cost, sample=some)  # the model's leave a part to W
     loss = _loss_of(model)
     guesses = {
         "the mean": np.full(len(values), mean),

@@ -9,6 +9,7 @@ import numpy as np
 
 from rankfold.costs.completion import Completion
 from rankfold.costs.offsets import Offsets
+from rankfold.entries.on_disk import OnDisk
 from rankfold.estimators.completion.bayes.beliefs import Beliefs, Prior
 from rankfold.estimators.completion.bayes.judging import MOST, Verdict, judged, unswept
 from rankfold.estimators.completion.bayes.posterior import Posterior, centred
@@ -42,7 +43,8 @@ def wanted(model: Any, cost: Completion) -> bool:
     unknowns = min(rank, *cost.shape) + int(model.bias)
     # Lower triangles of all lines, once as covariances and once as moments.
     numbers = sum(cost.shape) * unknowns * (unknowns + 3)
-    room = numbers * cost.observed.dtype.itemsize < _PART * machine_memory()
+    memory = cost.observed.memory if isinstance(cost.observed, OnDisk) else _PART * machine_memory()
+    room = numbers * cost.observed.dtype.itemsize < memory
     if is_auto(setting):
         return cost.quadratic and is_auto(model.regularization) and room
     if not cost.quadratic:

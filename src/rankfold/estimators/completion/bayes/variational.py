@@ -14,6 +14,7 @@ to stop is for entries held out to say (`judging`).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -119,13 +120,14 @@ class Variational:
 
     def _squares(self, G: Floats, H: Floats) -> float:
         """Σ w (y − p)² at a point."""
-        side, total = self.observed.by_row, 0.0
-        keys = side.keys
-        for first in range(0, len(keys), BLOCK):
-            part = slice(first, first + BLOCK)
-            i, j, data = keys[part], side.indices[part], side.data[part].astype(np.float64)
-            left = data[:, 0] - self.centre - products(G[i], H[j], self.bias)
-            total += float(np.sum(left**2 * data[:, 1] if data.shape[1] == 2 else left**2))
+        total = 0.0
+        for lines, side in self.observed.by_row.parts():
+            keys, own = side.keys, G[lines]
+            for first in range(0, len(keys), BLOCK):
+                part = slice(first, first + BLOCK)
+                i, j, data = keys[part], side.indices[part], side.data[part].astype(np.float64)
+                left = data[:, 0] - self.centre - products(own[i], H[j], self.bias)
+                total += float(np.sum(left**2 * data[:, 1] if data.shape[1] == 2 else left**2))
         return total
 
 
@@ -143,12 +145,14 @@ def posteriors(
     d, lines = len(prior.mean), entries.lines
     means, covariances = (np.empty((lines, size), both[0].dtype) for size in (d, d * (d + 1) // 2))
     errors, dets = np.empty(lines), np.empty(lines)
-    known = np.empty((0, width)) if known is None else known
     found = means, covariances, errors, dets
-    kernels.pool.run(
-        kernels.posteriors.update, entries.chunks[1], len(entries.data) * width + lines * d**3,
-        (_passed(entries, centre), both, 1 / noise, precision, pulls, known, found),
-    )  # fmt: skip
+    for part, side in entries.parts():
+        before = np.empty((0, width)) if known is None else known[part]
+        own = pulls[part], before, tuple(array[part] for array in found)
+        kernels.pool.run(
+            kernels.posteriors.update, side.chunks[1], len(side.data) * width + side.lines * d**3,
+            (_passed(side, centre), both, 1 / noise, precision, *own),
+        )  # fmt: skip
     return Beliefs(means, covariances), float(errors.sum()), float(dets.sum())
 
 
@@ -178,16 +182,22 @@ def products(X: Floats, Z: Floats, bias: bool) -> Floats:
 
 def _spread(data: Floats, bias: bool) -> tuple[float, float, float]:
     """Return the mean of the values (0 without offsets), their mean square about it, and their weight."""
-    values = data[:, 0].astype(np.float64)
-    weights = data[:, 1].astype(np.float64) if data.shape[1] == 2 else None
-    if weights is not None and not weights.any():
+
+    def summed(term: Callable[[Floats, Floats], Floats]) -> float:
+        return sum(float(term(*block).sum()) for block in _blocks(data))
+
+    weight = summed(lambda _, w: w)
+    if not weight:
         return 0.0, 1.0, 1.0
-    centre = float(np.average(values, weights=weights)) if bias else 0.0
-    scale = float(np.average((values - centre) ** 2, weights=weights))
-    size = float(np.abs(values).max())
-    weight = float(len(values) if weights is None else weights.sum())
-    return (
-        centre,
-        max(scale, (float(np.finfo(data.dtype).eps) * size) ** 2, np.finfo(np.float64).tiny),
-        weight,
-    )
+    centre = summed(lambda y, w: y * w) / weight if bias else 0.0
+    scale = summed(lambda y, w: (y - centre) ** 2 * w) / weight
+    size = max(float(np.abs(y).max()) for y, _ in _blocks(data))
+    least = (float(np.finfo(data.dtype).eps) * size) ** 2
+    return centre, max(scale, least, np.finfo(np.float64).tiny), weight
+
+
+def _blocks(data: Floats) -> Iterator[tuple[Floats, Floats]]:
+    """Yield values and weights of some entries at a time."""
+    for first in range(0, len(data), BLOCK):
+        block = data[first : first + BLOCK].astype(np.float64)
+        yield block[:, 0], block[:, 1] if block.shape[1] == 2 else np.ones(len(block))

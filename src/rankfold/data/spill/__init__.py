@@ -1,0 +1,1 @@
+"""Entries that outgrow memory: sorted on disk, and opened as a folder of sorted files."""

@@ -1,0 +1,235 @@
+"""Entries sorted by lines in mapped files: kernels get them part by part, each read while the last is used.
+
+A part is copied into memory, and checked there before a kernel sees it: what another program does to the
+files meanwhile may make a run wrong, but leads no kernel out of its arrays.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import tempfile
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from rankfold.entries.sorted_entries import Part, SortedEntries, even_cuts
+from rankfold.entries.store import NewValues
+from rankfold.remembered import remembered
+
+PART = 1 << 21  # entries of a part, about: 24 MB of float64, of which three are held at a time
+CHUNKS = 16  # of a part, that threads share out
+_AHEAD = 2  # parts that are read before they are asked for
+
+
+class Mapped(NamedTuple):
+    """Numbers in a file: all of them as an array, and the map itself, which can be asked to read ahead."""
+
+    array: NDArray[Any]
+    map: mmap.mmap
+
+    @classmethod
+    def of(cls, file: BinaryIO, dtype: DTypeLike, columns: int = 0, write: bool = False) -> Mapped:
+        """Map all of a file, for reading or for both; the file may be closed."""
+        access = mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
+        mapped = mmap.mmap(file.fileno(), 0, access=access)
+        array = np.frombuffer(mapped, dtype)
+        return cls(array.reshape(-1, columns) if columns else array, mapped)
+
+    @classmethod
+    def scratch(cls, folder: Path, dtype: DTypeLike, count: int, columns: int = 0) -> Mapped:
+        """Map a new file that has no name, and goes when nobody uses it any more."""
+        with tempfile.TemporaryFile(dir=folder) as file:
+            reserve(file, np.dtype(dtype).itemsize * count * max(columns, 1), folder)
+            return cls.of(file, dtype, columns, write=True)
+
+    def ask(self, first: int, last: int) -> None:
+        """Have the records `first` to `last` read soon, by the system, while we do something else."""
+        self._advise("MADV_WILLNEED", first, last)
+
+    def forget(self, first: int, last: int) -> None:
+        """Keep these records in no memory of this process; the system may still have them."""
+        self._advise("MADV_DONTNEED", first, last)
+
+    def _advise(self, advice: str, first: int, last: int) -> None:
+        if not hasattr(mmap, advice) or first >= last:
+            return
+        size = self.array.itemsize * (self.array.shape[1] if self.array.ndim == 2 else 1)
+        start = first * size // mmap.PAGESIZE * mmap.PAGESIZE
+        self.map.madvise(getattr(mmap, advice), start, last * size - start)
+
+
+def reserve(file: BinaryIO, size: int, name: Path) -> None:
+    """Make room for a file on disk: a full disk is an error here, and no signal when its map is written."""
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)
+        else:
+            file.truncate(size)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise OSError(
+            errno.ENOSPC,
+            f"no room on this disk for {size / 1e9:.3g} GB more: free some, or choose another",
+            str(name),
+        ) from error
+
+
+@dataclass(frozen=True, eq=False)
+class DiskSide(SortedEntries):
+    """Entries in files. `folder` is where files without names go that what is derived from them needs."""
+
+    files: tuple[Mapped, Mapped]  # of indices and data
+    folder: Path
+    part: int = PART  # entries of a part, about
+
+    @remembered
+    def ends(self) -> NDArray[np.int64]:
+        """Number of entries before each line, in all stripes, and at last of all."""
+        starts = self.indptr[:-1].reshape(self.stripes, self.lines).sum(axis=0)
+        return (np.append(starts, self.indptr[self.lines :: self.lines].sum()) - starts[0]).view(np.int64)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Number of entries of each row."""
+        return np.diff(self.ends)
+
+    @remembered
+    def cuts(self) -> list[int]:
+        """Where parts begin and end, in lines."""
+        inner = np.searchsorted(self.ends, np.arange(self.part, self.indices.size, self.part))
+        return [int(cut) for cut in np.unique(np.concatenate([[0], inner, [self.lines]]))]
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the entries in parts; others are read meanwhile."""
+        pairs = list(pairwise(self.cuts))
+        if len(pairs) == 1:
+            yield from super().parts()
+            return
+        with ThreadPoolExecutor(1, "rankfold_reader") as reader:
+            coming = deque(reader.submit(self._read, pairs, k) for k in range(min(_AHEAD, len(pairs))))
+            for k in range(len(pairs)):
+                part = coming.popleft().result()
+                if k + _AHEAD < len(pairs):
+                    coming.append(reader.submit(self._read, pairs, k + _AHEAD))
+                yield part
+
+    def _read(self, pairs: list[tuple[int, int]], k: int) -> Part:
+        """Copy part k into memory, after asking for the one behind it."""
+        if k + 1 < len(pairs):
+            self._ask(self._segments(*pairs[k + 1]))
+        first, last = pairs[k]
+        segments = self._segments(first, last)
+        pointers = [np.zeros(1, np.uint64)]
+        for s, (start, _) in enumerate(segments):
+            own = self.indptr[s * self.lines + first + 1 : s * self.lines + last + 1]
+            pointers.append(own - np.uint64(start) + pointers[-1][-1])
+        indptr = np.concatenate(pointers)
+        indices, data = self._copied(segments)
+        bounds = even_cuts(indptr, last - first, min(CHUNKS, last - first))
+        return Part(slice(first, last), SortedEntries(indptr, indices, data, bounds, self.length))
+
+    def _segments(self, first: int, last: int) -> list[tuple[int, int]]:
+        """Where the entries of some lines are, stripe by stripe."""
+        count, lines = self.stripes, self.lines
+        starts, stops = (self.indptr[line::lines][:count].tolist() for line in (first, last))
+        return list(zip(starts, stops, strict=True))
+
+    def _ask(self, segments: list[tuple[int, int]]) -> None:
+        for file in self.files:
+            for start, stop in segments:
+                file.ask(start, stop)
+
+    def _copied(self, segments: list[tuple[int, int]]) -> list[NDArray[Any]]:
+        """Return indices and data of segments, one after the other, in memory."""
+        copies, total = [], sum(stop - start for start, stop in segments)
+        for file in self.files:
+            copy, at = np.empty((total, *file.array.shape[1:]), file.array.dtype), 0
+            for start, stop in segments:
+                copy[at : at + stop - start] = file.array[start:stop]
+                file.forget(start, stop)
+                at += stop - start
+            copies.append(copy)
+        return copies
+
+    def sampled(self, every: int) -> Iterator[tuple[int, slice, NDArray[np.int64], SortedEntries]]:
+        """Yield the sample of `kernels.polynomial`, some chunks at a time: stripe, chunks, lines, entries."""
+        chunks, bounds = np.arange(self.bounds.size - 1), self.bounds.astype(np.int64)
+        heights = np.diff(bounds)
+        for s in range(self.stripes):
+            turns = (s + chunks) % every
+            tops, stops = (bounds[:-1] + heights * (turns + k) // every for k in (0, 1))
+            starts, ends = (self.indptr[s * self.lines + lines].astype(np.int64) for lines in (tops, stops))
+            sizes = np.cumsum(ends - starts)
+            inner = np.searchsorted(sizes, np.arange(self.part, sizes[-1], self.part))
+            for a, b in pairwise(np.unique(np.concatenate([[0], inner, [chunks.size]])).tolist()):
+                lines = np.concatenate([np.arange(*pair) for pair in zip(tops[a:b], stops[a:b], strict=True)])
+                segments = list(zip(starts[a:b].tolist(), ends[a:b].tolist(), strict=True))
+                self._ask(segments)
+                lengths = self.indptr[s * self.lines + lines + 1] - self.indptr[s * self.lines + lines]
+                indptr = np.append(np.uint64(0), np.cumsum(lengths, dtype=np.uint64))
+                edges = np.append(0, np.cumsum(stops[a:b] - tops[a:b])).astype(np.uint64)
+                if lines.size:
+                    yield (
+                        s,
+                        slice(a, b),
+                        lines,
+                        SortedEntries(indptr, *self._copied(segments), edges, self.length),
+                    )
+
+    def with_values(self, values: NewValues) -> DiskSide:
+        """Return the same entries with other values, in a file without a name."""
+        file = self._like(self.files[1], self.data.dtype)
+        self._revalue(file.array, values)
+        return replace(self, data=file.array, files=(self.files[0], file))
+
+    def astype(self, dtype: DTypeLike) -> DiskSide:
+        """Return the same entries with data of another type, in a file without a name if it is another."""
+        if self.data.dtype == dtype:
+            return self
+        file = self._like(self.files[1], dtype)
+        return replace(self, data=file.array, files=(self.files[0], file))
+
+    def _like(self, old: Mapped, dtype: DTypeLike) -> Mapped:
+        """A file with the same numbers."""
+        new = Mapped.scratch(self.folder, dtype, *old.array.shape)
+        for first in range(0, len(old.array), PART):
+            new.array[first : first + PART] = old.array[first : first + PART]
+        return new
+
+    def plain(self) -> DiskSide:
+        """Return the same entries without stripes, in files without names if there are any."""
+        if self.stripes == 1:
+            return self
+        indptr = self.ends.view(np.uint64)
+        files = self._unstriped(self.files[0]), self._unstriped(self.files[1])
+        return replace(self, indptr=indptr, indices=files[0].array, data=files[1].array, files=files)
+
+    def pattern(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Positions without stripes."""
+        indices = self.indices if self.stripes == 1 else self._unstriped(self.files[0]).array
+        return self.ends, indices
+
+    def _unstriped(self, old: Mapped) -> Mapped:
+        """The numbers of one file, line after line."""
+        new = Mapped.scratch(self.folder, old.array.dtype, *old.array.shape)
+        for first, last in pairwise(self.cuts):
+            free = self.ends[first:last] - self.ends[first]
+            block = np.empty((int(self.ends[last] - self.ends[first]), *old.array.shape[1:]), old.array.dtype)
+            for s, (start, stop) in enumerate(self._segments(first, last)):
+                pointers = self.indptr[s * self.lines + first : s * self.lines + last + 1].astype(np.int64)
+                sizes = np.diff(pointers)
+                places = np.repeat(free - pointers[:-1] + start, sizes) + np.arange(stop - start)
+                block[places] = old.array[start:stop]
+                free = free + sizes
+            new.array[self.ends[first] : self.ends[last]] = block
+        return new
