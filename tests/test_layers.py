@@ -14,7 +14,7 @@ FLOORS = (
     ("_version", "atomic", "fingerprint", "interrupts", "remembered", "kernels"),
     ("linalg",),
     ("geometry", "entries", "data"),
-    ("costs",),
+    ("costs", "distributed"),
     ("problem",),
     ("solvers", "checks"),
     ("baselines", "run"),

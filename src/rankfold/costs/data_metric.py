@@ -14,6 +14,7 @@ from rankfold.costs.base import Array, Cost, LineBlocks
 from rankfold.entries.arrays import like, to_numpy
 from rankfold.linalg import gram, svd_of_product
 from rankfold.linalg.primitives import on_host
+from rankfold.linalg.rows import added_up, at_hand, in_place_of
 from rankfold.linalg.tall import Tall, reals
 from rankfold.remembered import remembered
 
@@ -29,7 +30,7 @@ class _Side:
     NumPy arrays of fixed order, so that blocks which a resumed run forms again are the same bit for bit.
     """
 
-    basis: NDArray[Any]
+    basis: Array
     roots: NDArray[Any]
     inverse: NDArray[Any]
     bounds: NDArray[np.uint64]  # of chunks of lines, for threads to share out
@@ -76,7 +77,7 @@ class DataMetric:
 
         Where W is symmetric, a line is a row and a column at once, and its block is the mean of the two.
         """
-        L, R = to_numpy(L, R)
+        L, R = (in_place_of(Z, own) for Z, own in zip((L, R), to_numpy(at_hand(L), at_hand(R)), strict=True))
         lazy_U, s, lazy_V = svd_of_product(Tall.of(L), Tall.of(R))
         roots = np.sqrt(s)
         U, V, *factors = reals([lazy_U, lazy_V, lazy_U * roots, lazy_V * roots])
@@ -85,7 +86,7 @@ class DataMetric:
             mean = (blocks.rows + blocks.cols) / 2
             blocks = LineBlocks(mean, mean.copy())  # each is worked on in place
         # Tr((RᵀR)⁻¹A_i)/r in the mean over the lines of both sides
-        average = float(np.mean([np.mean(np.einsum("ikk->ik", side), axis=0) / s for side in blocks]))
+        average = float(np.mean([_mean(side, Z) / s for side, Z in zip(blocks, (L, R), strict=True)]))
         if not (isfinite(average) and average > 0):
             return None
         pairs = zip(blocks, (V, U), strict=True)
@@ -93,12 +94,15 @@ class DataMetric:
 
     def solve(self, L: Array, R: Array, f_L: Array, f_R: Array) -> tuple[Array, Array]:
         """Return (dL, dR), the gradient in this metric at L Rᵀ, from the partial derivatives."""
-        xs, r = to_numpy(f_L, f_R), f_L.shape[1]
+        xs, r = to_numpy(at_hand(f_L), at_hand(f_R)), f_L.shape[1]
         outs = [np.empty(x.shape) for x in xs]
         rows, cols = self.rows.arguments(R, xs[0], outs[0]), self.cols.arguments(L, xs[1], outs[1])
         work = 3 * r * sum(x.size for x in xs)
         kernels.pool.run(kernels.line_blocks.solve(r), _CHUNKS, work, rows, cols)
-        dL, dR = (like(f_L, out.astype(xs[0].dtype, copy=False)) for out in outs)
+        dL, dR = (
+            in_place_of(f, like(at_hand(f), out.astype(xs[0].dtype, copy=False)))
+            for f, out in zip((f_L, f_R), outs, strict=True)
+        )
         return dL, dR
 
     @property
@@ -111,7 +115,14 @@ class DataMetric:
         return max(self.rows.turned(R), self.cols.turned(L))
 
 
-def _side(blocks: NDArray[Any], scale: float, basis: NDArray[Any], s: NDArray[Any]) -> _Side:
+def _mean(blocks: NDArray[Any], lines: Array) -> NDArray[Any]:
+    """Return the mean of the diagonals over all lines, from the blocks of those at hand."""
+    total: NDArray[Any] = np.sum(np.einsum("ikk->ik", blocks), axis=0)
+    mean: NDArray[Any] = added_up(lines, total) / lines.shape[0]
+    return mean
+
+
+def _side(blocks: NDArray[Any], scale: float, basis: Array, s: NDArray[Any]) -> _Side:
     """Invert scale A_i + SHARE diag(s), in single precision: it is read once for each gradient."""
     lines, r, _ = blocks.shape
     Q = np.require(blocks, s.dtype, ["C", "W"]).reshape(lines * r, r)

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.costs.base import ANY_SHAPE, Array, Cost, Evaluation, LineBlocks, Products
-from rankfold.entries.arrays import to_numpy
-from rankfold.linalg import gram, trace
+from rankfold.linalg import gram, identity_like, trace
+from rankfold.linalg.primitives import on_host
+from rankfold.linalg.rows import at_hand
 
 
 class FactorPenalty(Cost):
@@ -63,8 +64,8 @@ class FactorPenalty(Cost):
 
     def line_blocks(self, L: Array, R: Array) -> LineBlocks:
         """Return 2λ_L I for every row, 2λ_R I for every column."""
-        A, B = to_numpy(L, R)
-        identity = np.eye(A.shape[1], dtype=A.dtype)
+        A, B = at_hand(L), at_hand(R)
+        identity = on_host(identity_like(A, A.shape[1]))
         sides = ((self.left, A), (self.right, B))
         return LineBlocks(*(np.broadcast_to(2 * w * identity, (len(Z), *identity.shape)) for w, Z in sides))
 

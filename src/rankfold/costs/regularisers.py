@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankfold.costs.base import ANY_SHAPE, Array, Combination, Cost, Evaluation, LineBlocks, Products
 from rankfold.costs.completion import Completion
-from rankfold.entries.arrays import to_numpy
 from rankfold.entries.given_arrays import check_size, real_vector
 from rankfold.entries.observed import Observed
-from rankfold.linalg import eps, gram, pair_sums, svd_of_product, trace
+from rankfold.linalg import eps, gram, pair_sums, rows_like, svd_of_product, trace
+from rankfold.linalg.primitives import on_host
+from rankfold.linalg.rows import at_hand
 
 # A singular value below this multiple of rounding in the largest is none.
 _LOST = 100.0
@@ -60,8 +61,8 @@ class Frobenius(Cost):
 
     def line_blocks(self, L: Array, R: Array) -> LineBlocks:
         """Return 2λ RᵀR for every row, 2λ LᵀL for every column."""
-        A, B = to_numpy(L, R)
-        return LineBlocks(*(_repeated(2 * self.weight * gram(Y, Y), len(Z)) for Z, Y in ((A, B), (B, A))))
+        found = (_repeated(2 * self.weight * on_host(gram(Y, Y)), Z) for Z, Y in ((L, R), (R, L)))
+        return LineBlocks(*found)
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
         """Coefficients, constant first, of t ↦ λ‖(Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ‖²."""
@@ -166,14 +167,16 @@ class Nuclear(Cost):
 
         At balanced factors that is λ I, as of the ridge on factors that the norm is the least of.
         """
-        A, B = to_numpy(*self._scaled(L, R))
-        U, s, V = svd_of_product(A, B)
+        L, R = self._scaled(L, R)
+        U, s, V = svd_of_product(L, R)
         found = []
-        for side, (Z, Y, Q) in enumerate(((A, B, V), (B, A, U))):
+        for side, (Z, Y, Q) in enumerate(((L, R, V), (R, L, U))):
             C = gram(Q, Y)
-            blocks = _repeated(self.weight * C.T @ (C / s[:, None]), len(Z))
-            scales = self._roots and (self._roots[side] ** 2).astype(A.dtype)
-            found.append(blocks if scales is None else scales[:, None, None] * blocks)
+            block = on_host(self.weight * C.T @ (C / s[:, None]))
+            scales = self._roots and (self._roots[side] ** 2).astype(block.dtype)
+            own = None if scales is None else at_hand(rows_like(scales[:, None], Z))
+            blocks = _repeated(block, Z)
+            found.append(blocks if own is None else on_host(own)[:, :, None] * blocks)
         return LineBlocks(*found)
 
     def _scaled(self, L: Array, R: Array) -> tuple[Array, Array]:
@@ -214,9 +217,9 @@ class Unobserved(Combination):
         self.nonnegative, self.has_start, self.has_line_blocks = True, False, True
 
 
-def _repeated(block: NDArray[Any], count: int) -> NDArray[Any]:
-    """Return the same block for so many lines, as a view."""
-    return np.broadcast_to(block, (count, *block.shape))
+def _repeated(block: NDArray[Any], lines: Array) -> NDArray[Any]:
+    """Return the same block for each line at hand, as a view."""
+    return np.broadcast_to(block, (at_hand(lines).shape[0], *block.shape))
 
 
 def _zeros_like(cost: Completion) -> Completion:

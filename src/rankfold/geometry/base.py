@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from rankfold.geometry.spaces import PositiveVector, Space, Stiefel
-from rankfold.linalg import Array, asarray_like, namespace, svd_of_product
+from rankfold.linalg import Array, asarray_like, namespace, normal_like, svd_of_product
+from rankfold.linalg.rows import is_spread
 
 Point = Any  # a named tuple of arrays
 Tangent = Any  # a named tuple of arrays, linear in its fields
@@ -254,5 +255,7 @@ def _check_field(name: str, y: Array, shape: tuple[int, ...], space: Space) -> N
 
 def normal(rng: np.random.Generator, shape: tuple[int, ...], like: Array | None) -> Array:
     """Return standard normal numbers in the namespace, dtype and device of `like` (NumPy float64 if None)."""
+    if is_spread(like):
+        return normal_like(rng, (shape[0], shape[1]), like)
     z = rng.standard_normal(shape)
     return z if like is None else asarray_like(z, like)
