@@ -15,7 +15,7 @@ FLOORS = (
     ("linalg",),
     ("geometry", "entries"),
     ("costs", "data"),
-    ("problem",),
+    ("problem", "distributed"),
     ("solvers", "checks"),
     ("baselines", "run"),
     ("selection", "report"),

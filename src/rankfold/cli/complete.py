@@ -100,10 +100,10 @@ def complete(
         raise typer.BadParameter(f"--duplicates is keep or error, not {duplicates!r}")
     columns = options.column_of(row), options.column_of(col), options.column_of(value)
     held_out = options.part_or_file(holdout)
-    files = options.files_of(triples, twice=spill is not None)
+    given = options.files_of(triples, twice=spill is not None)
     unique = duplicates == "error"
     source = completing.Source(
-        files, columns, delimiter, header, held_out, unique, seed, decimal, spill, memory
+        given, columns, delimiter, header, held_out, unique, seed, decimal, spill, memory
     )
     model = rf.MatrixCompletion(
         options.number_or_auto(rank, int, "--rank"),

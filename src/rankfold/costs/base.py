@@ -76,6 +76,11 @@ class Cost(ABC):
     #: whether it depends on how W is factored, up to rotations of both factors; None if that is not known
     factored: bool | None = False
 
+    @property
+    def places(self) -> tuple[Any, Any] | None:
+        """Which process has which rows of L, and of R (`rankfold.distributed`); None where one has all."""
+        return None
+
     @abstractmethod
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ."""
@@ -199,6 +204,11 @@ class Combination(Cost):
         self.has_line_blocks = all(a >= 0 and term.has_line_blocks for a, term in self.terms)
         known = [term.factored for _, term in self.terms]
         self.factored = True if True in known else (None if None in known else False)
+
+    @property
+    def places(self) -> tuple[Any, Any] | None:
+        """Those of the first term that is spread over processes."""
+        return next((term.places for _, term in self.terms if term.places), None)
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ."""

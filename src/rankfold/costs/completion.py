@@ -88,6 +88,11 @@ class Completion(Cost):
         self.has_line_blocks = isinstance(store, LineBlockStore)
 
     @property
+    def places(self) -> tuple[Any, Any] | None:
+        """Which process has which rows of L, and of R; None where all entries are in one."""
+        return getattr(self.store, "places", None)
+
+    @property
     def observed(self) -> Observed:
         """The entries, if they are held in memory by rows and by columns."""
         if not isinstance(self.store, Observed):
@@ -164,8 +169,8 @@ class Completion(Cost):
         return self.from_observed(self.store.astype(dtype), self.loss)
 
     def fingerprint(self) -> dict[str, str | float]:
-        """That of the entries, where these are in memory, and the loss."""
-        if not isinstance(self.store, Observed):
+        """That of the entries, where they have one, and the loss."""
+        if not hasattr(self.store, "fingerprint"):
             return super().fingerprint()
         loss = f"{getattr(self.loss.formula, '__qualname__', '')}({self.loss.parameter!r})"
         return {**self.store.fingerprint, "loss": loss}

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from rankfold.costs.base import Array, Cost, LineBlocks
 from rankfold.entries.arrays import like, near
 from rankfold.linalg import gram, svd_of_product
-from rankfold.linalg.lines import Applied, applied, inverted, mean_diagonal
+from rankfold.linalg.lines import Applied, applied, diagonal_sums, inverted
 from rankfold.linalg.primitives import on_host
+from rankfold.linalg.rows import added_up, at_hand, in_place_of
 from rankfold.linalg.tall import Tall, reals
 from rankfold.remembered import remembered
 
@@ -74,7 +75,7 @@ class DataMetric:
 
         Where W is symmetric, a line is a row and a column at once, and its block is the mean of the two.
         """
-        L, R = near(L, R)
+        L, R = (in_place_of(Z, own) for Z, own in zip((L, R), near(at_hand(L), at_hand(R)), strict=True))
         lazy_U, s, lazy_V = svd_of_product(Tall.of(L), Tall.of(R))
         roots = np.sqrt(s)
         U, V, *factors = reals([lazy_U, lazy_V, lazy_U * roots, lazy_V * roots])
@@ -83,7 +84,7 @@ class DataMetric:
             mean = (blocks.rows + blocks.cols) / 2
             blocks = LineBlocks(mean, 1 * mean)  # each is worked on in place
         # Tr((RᵀR)⁻¹A_i)/r in the mean over the lines of both sides
-        average = float(np.mean([mean_diagonal(side) / s for side in blocks]))
+        average = float(np.mean([_mean(side, Z) / s for side, Z in zip(blocks, (L, R), strict=True)]))
         if not (isfinite(average) and average > 0):
             return None
         pairs = zip(blocks, (V, U), strict=True)
@@ -91,9 +92,10 @@ class DataMetric:
 
     def solve(self, L: Array, R: Array, f_L: Array, f_R: Array) -> tuple[Array, Array]:
         """Return (dL, dR), the gradient in this metric at L Rᵀ, from the partial derivatives."""
-        x, y = near(f_L, f_R)
-        dL, dR = applied(self.rows.applied(R, x), self.cols.applied(L, y))
-        return like(f_L, dL), like(f_L, dR)
+        x, y = near(at_hand(f_L), at_hand(f_R))
+        found = applied(self.rows.applied(R, x), self.cols.applied(L, y))
+        dL, dR = (in_place_of(f, like(at_hand(f), d)) for f, d in zip((f_L, f_R), found, strict=True))
+        return dL, dR
 
     @property
     def bases(self) -> tuple[Tall, Tall]:
@@ -103,6 +105,12 @@ class DataMetric:
     def turned(self, L: Array, R: Array) -> float:
         """Say how far L and R have turned from where this was formed: 0 not at all, 1 altogether."""
         return max(self.rows.turned(R), self.cols.turned(L))
+
+
+def _mean(blocks: Array, lines: Array) -> NDArray[Any]:
+    """Return the mean of the diagonals over all lines, from the blocks of those at hand."""
+    mean: NDArray[Any] = added_up(lines, diagonal_sums(blocks)) / lines.shape[0]
+    return mean
 
 
 def _side(blocks: Array, scale: float, basis: Array, s: NDArray[Any]) -> _Side:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rankfold.costs.base import ANY_SHAPE, Array, Cost, Evaluation, LineBlocks, Products
 from rankfold.entries.arrays import near
 from rankfold.linalg import gram, identity_like, trace
+from rankfold.linalg.rows import at_hand
 
 
 class FactorPenalty(Cost):
@@ -64,7 +65,7 @@ class FactorPenalty(Cost):
 
     def line_blocks(self, L: Array, R: Array) -> LineBlocks:
         """Return 2λ_L I for every row, 2λ_R I for every column."""
-        A, B = near(L, R)
+        A, B = near(at_hand(L), at_hand(R))
         identity, xp = identity_like(A, A.shape[1]), array_namespace(A)
         sides = ((self.left, A), (self.right, B))
         return LineBlocks(*(xp.broadcast_to(2 * w * identity, (len(Z), *identity.shape)) for w, Z in sides))

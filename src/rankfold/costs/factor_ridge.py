@@ -35,6 +35,11 @@ class FactorRidge(Cost):
         self.shape, self.quadratic = self.cost.shape, self.cost.quadratic
         self.nonnegative, self.has_line_blocks = self.cost.nonnegative, self.cost.has_line_blocks
 
+    @property
+    def places(self) -> tuple[Any, Any] | None:
+        """Those of the cost without the ridge."""
+        return self.cost.places
+
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives."""
         value, f_L, f_R = self.cost.evaluate(L, R)

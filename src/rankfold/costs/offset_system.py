@@ -30,9 +30,10 @@ class OffsetSystem:
     """
 
     def __init__(
-        self, observed: Observed, mean: float | None, rows: float | None, cols: float | None, by_counts: bool
+        self, store: Any, mean: float | None, rows: float | None, cols: float | None, by_counts: bool
     ):
-        self.size = observed.size
+        self.size, self.places = store.size, getattr(store, "places", None)
+        observed = _at_hand(store)
         self.entry_weights: Indicator | Operator = Indicator(observed)
         if observed.weighted:
             self.entry_weights = observed.of_data(lambda data: data[:, 1], np.float64)
@@ -44,12 +45,37 @@ class OffsetSystem:
         switched_on = np.repeat([ridge is not None for ridge in (rows, cols, mean)], numbers)
         self.free = switched_on & (counts + self.ridges > 0)
         values = observed.of_data(lambda data: np.prod(data, axis=1, dtype=np.float64), np.float64)
-        self.data_sums = _sums(values, *ones)
+        self.data_sums = self._sums(values, *ones)
         self._eliminate(observed, counts)
 
     def sums(self, A: Any, B: Any) -> Floats:
         """Sums of the (weighted) entries of A Bᵀ on Ω: by row, by column and in all."""
-        return _sums(self.entry_weights, A.astype(np.float64, copy=False), B.astype(np.float64, copy=False))
+        return self._sums(
+            self.entry_weights, A.astype(np.float64, copy=False), B.astype(np.float64, copy=False)
+        )
+
+    def _sums(self, S: Indicator | Operator, A: Floats, B: Floats) -> Floats:
+        """Sums of the entries of A Bᵀ, each times that of S: by row, by column and in all."""
+        by_row = np.einsum("ik,ik->i", A, S @ B)
+        by_col = np.einsum("jk,jk->j", B, S.transposed_times(A))
+        return np.concatenate([by_row, self._added_up(np.append(by_col, by_row.sum()))])
+
+    def _added_up(self, numbers: Floats) -> Floats:
+        """Sums over all rows, from those over the rows at hand."""
+        return numbers if self.places is None else np.asarray(self.places[0].sum(numbers))
+
+    def all_rows(self, numbers: Floats) -> Floats:
+        """Numbers of all rows, from those of the rows at hand."""
+        if self.places is None:
+            return numbers
+        own = np.ascontiguousarray(numbers[:, None])
+        return np.asarray(self.places[0].array(own).whole(exact=True))[:, 0]
+
+    def inner(self, x: Floats, y: Floats) -> Floats:
+        """Return x y, of right-hand sides as rows and solutions as columns."""
+        rows = self.ridges.size - 1 - self.width
+        at_hand: Floats = self._added_up(x[:, :rows] @ y[:rows])
+        return at_hand + x[:, rows:] @ y[rows:]
 
     def offsets(self, A: Any, B: Any) -> Floats:
         """The best β for W = A Bᵀ."""
@@ -57,7 +83,9 @@ class OffsetSystem:
 
     def penalty(self, beta: Floats) -> float:
         """What the ridges charge for β."""
-        return float(self.ridges @ beta**2) / self.size
+        charges = self.ridges * beta**2
+        rows = beta.size - 1 - self.width
+        return float(self._added_up(charges[:rows].sum(keepdims=True))[0] + charges[rows:].sum()) / self.size
 
     def solve(self, rhs: Floats) -> Floats:
         """H⁻¹ times one right-hand side, or several as columns."""
@@ -73,9 +101,10 @@ class OffsetSystem:
     def _eliminate(self, observed: Observed, counts: Floats) -> None:
         """Split H = [[D, F], [Fᵀ, K]] with D, of the larger side, diagonal: K − FᵀD⁻¹F remains."""
         d1, d2 = observed.shape
+        self.width = d2
         own = slice(0, d1), slice(d1, d1 + d2)
         products: tuple[Product, Product] = self.entry_weights.__matmul__, self.entry_weights.transposed_times
-        tall = d1 >= d2
+        tall = d1 >= d2 or self.places is not None  # of rows that are spread, each process has its own
         self.large, self.small = own if tall else own[::-1]
         self._N_times, self._N_transposed_times = products if tall else products[::-1]
         # An infinite diagonal holds offsets of the large side at 0; a row and column of the identity, others.
@@ -94,7 +123,7 @@ class OffsetSystem:
         return self._N_times(x[:-1]) + self.large_counts * x[-1:]
 
     def _F_transposed_times(self, y: Floats) -> Floats:
-        return np.concatenate([self._N_transposed_times(y), self.large_counts.T @ y])
+        return self._added_up(np.concatenate([self._N_transposed_times(y), self.large_counts.T @ y]))
 
     def _K_times(self, x: Floats) -> Floats:
         out = self.K * x
@@ -107,9 +136,10 @@ class OffsetSystem:
 
     def _factorise(self, side: SortedEntries) -> None:
         """K − FᵀD⁻¹F as a dense matrix, NᵀD⁻¹N summed up over blocks of the large side."""
-        schur = np.diag(self.K[:, 0])
+        schur = np.zeros((len(self.K),) * 2)
         for lines, N in _blocks(side, len(self.K) - 1):
             schur[:-1, :-1] -= (N.T @ (N / self.D[lines])).toarray()
+        schur = np.diag(self.K[:, 0]) + self._added_up(schur)
         last = np.zeros((len(self.K), 1))
         last[-1] = 1.0
         schur[:, -1:] = self._schur_times(last)
@@ -144,11 +174,20 @@ def conjugate_gradients(times: Product, rhs: Floats, diagonal: Floats) -> Floats
     return x
 
 
-def _sums(S: Indicator | Operator, A: Floats, B: Floats) -> Floats:
-    """Sums of the entries of A Bᵀ, each times that of S: by row, by column and in all."""
-    by_row = np.einsum("ik,ik->i", A, S @ B)
-    by_col = np.einsum("jk,jk->j", B, S.transposed_times(A))
-    return np.concatenate([by_row, by_col, [by_row.sum()]])
+def _at_hand(store: Any) -> Observed:
+    """Return the entries at hand, of which there must be some, in memory or on disk."""
+    places, observed = getattr(store, "places", None), store
+    if places is not None:
+        observed = store.block
+        if places[0].sum(np.array([float(not isinstance(observed, Observed))]))[0]:
+            raise ValueError(
+                "offsets need entries in memory in every process: start fewer processes, or on the CPU"
+            )
+    if not isinstance(observed, Observed):
+        raise TypeError(
+            f"offsets need the entries in memory, and {type(store).__name__} holds them elsewhere"
+        )
+    return observed
 
 
 def _blocks(side: SortedEntries, length: int) -> Iterator[tuple[slice, Any]]:

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from rankfold.costs.base import Array, Cost, Evaluation, LineBlocks
 from rankfold.costs.completion import Completion
 from rankfold.costs.offset_system import OffsetSystem
-from rankfold.entries.arrays import checked_factors, like
+from rankfold.entries.arrays import check_factors, like, to_numpy
 from rankfold.entries.given_arrays import check_size, real_vector
+from rankfold.linalg.rows import at_hand, in_place_of, is_spread, whole
 from rankfold.remembered import remembered
 
 Floats = NDArray[np.float64]
@@ -72,30 +73,36 @@ class WithOffsets(Cost):
             raise ValueError("offsets are eliminated exactly for the square loss only")
         _check_ridges(mean, rows, cols)
         self.completion, self.shape = cost, cost.shape
-        self._system = OffsetSystem(cost.observed, mean, rows, cols, by_counts)
+        self._system = OffsetSystem(cost.store, mean, rows, cols, by_counts)
+
+    @property
+    def places(self) -> tuple[Any, Any] | None:
+        """Those of the completion cost."""
+        return self.completion.places
 
     def offsets(self, L: Array, R: Array) -> Offsets:
         """Return the best offsets for W = L Rᵀ."""
-        A, B = checked_factors(self.shape, (L,), (R,))
+        A, B = at_hand_of(self.completion, (L,), (R,))
         beta = self._system.offsets(A, B)
-        return Offsets(float(beta[-1]), *np.split(beta[:-1], [self.shape[0]]))
+        rows, cols = np.split(beta[:-1], [len(A)])
+        return Offsets(float(beta[-1]), self._system.all_rows(rows), cols)
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ: as the offsets are optimal, theirs vanish."""
-        A, B = checked_factors(self.shape, (L,), (R,))
+        A, B = at_hand_of(self.completion, (L,), (R,))
         beta = self._system.offsets(A, B)
         value, f_L, f_R = self.completion.evaluate(*self._with(A, B, beta))
         return Evaluation(value + self._system.penalty(beta), *without_offsets(L, f_L, f_R))
 
     def value(self, L: Array, R: Array) -> float:
         """Value alone."""
-        A, B = checked_factors(self.shape, (L,), (R,))
+        A, B = at_hand_of(self.completion, (L,), (R,))
         beta = self._system.offsets(A, B)
         return self.completion.value(*self._with(A, B, beta)) + self._system.penalty(beta)
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
         """Change of `f_L` and `f_R` along (dL, dR), the change of the offsets included."""
-        A, dA, B, dB = checked_factors(self.shape, (L, dL), (R, dR))
+        A, dA, B, dB = at_hand_of(self.completion, (L, dL), (R, dR))
         beta = self._system.offsets(A, B)
         change = -self._system.solve(self._system.sums(dA, B) + self._system.sums(A, dB))
         here, moving = self._with(A, B, beta), self._with(dA, dB, change, constant=0.0)
@@ -111,7 +118,7 @@ class WithOffsets(Cost):
         With the offsets held, it is that of completion. Letting them follow lowers it by aᵀH⁻¹a / |Ω|, a(t)
         being the sums by row, by column and in all of the change of W on Ω, and H the offsets' system.
         """
-        factors = checked_factors(self.shape, Ls, Rs)
+        factors = at_hand_of(self.completion, Ls, Rs)
         As, Bs = factors[: len(Ls)], factors[len(Ls) :]
         system, beta = self._system, self._system.offsets(As[0], Bs[0])
         zero = np.zeros_like(beta)
@@ -124,7 +131,7 @@ class WithOffsets(Cost):
             for j, B in enumerate(Bs):
                 if i + j:
                     sums[i + j] += system.sums(A, B)
-        gains = sums @ system.solve(sums.T) / self.completion.observed.size
+        gains = system.inner(sums, system.solve(sums.T)) / self.completion.store.size
         for k in range(1, len(sums)):
             for m in range(1, len(sums)):
                 coefficients[k + m] -= gains[k, m]
@@ -133,7 +140,7 @@ class WithOffsets(Cost):
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return the start point of completion of what the offsets alone leave over."""
         mean, rows, cols = self.offsets(*(np.zeros((d, 1)) for d in self.shape))
-        left = self.completion.observed.with_values(lambda i, j, y: y - (mean + rows[i] + cols[j]))
+        left = self.completion.store.with_values(lambda i, j, y: y - (mean + rows[i] + cols[j]))
         return Completion.from_observed(left).start(rank, seed)
 
     def fingerprint(self) -> dict[str, str | float]:
@@ -147,8 +154,8 @@ class WithOffsets(Cost):
 
     def _with(self, A: Any, B: Any, beta: Floats, constant: float = 1.0) -> tuple[Any, Any]:
         """[A, b + μ, 1] and [B, 1, c], whose product is W with the offsets added."""
-        b, c = np.split(beta[:-1], [self.shape[0]])
-        return with_offsets(A, B, b + beta[-1], c, constant)
+        b, c = np.split(beta[:-1], [len(A)])
+        return _placed(self.completion, with_offsets(A, B, b + beta[-1], c, constant))
 
 
 def _check_ridges(*ridges: float | None) -> None:
@@ -161,6 +168,24 @@ def _check_ridges(*ridges: float | None) -> None:
         )
 
 
+def at_hand_of(cost: Completion, Ls: Sequence[Array], Rs: Sequence[Array]) -> list[NDArray[Any]]:
+    """Return the rows at hand of all L, and all rows of all R, as NumPy arrays."""
+    check_factors(cost.shape, Ls, Rs)
+    own = _own_rows(cost)
+    return to_numpy(*(L.block if is_spread(L) else L[own] for L in Ls), *map(whole, Rs))
+
+
+def _own_rows(cost: Completion) -> slice:
+    places = cost.places
+    return slice(None) if places is None else places[0].own
+
+
+def _placed(cost: Completion, factors: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The rows at hand as those of a factor, and the other factor, which is whole, as it is."""
+    left, right = factors
+    return (left if cost.places is None else cost.places[0].array(left)), right
+
+
 def with_offsets(A: Any, B: Any, rows: Any, cols: Any, constant: float = 1.0) -> tuple[Any, Any]:
     """[A, rows, 1] and [B, 1, cols], whose product has the offsets added; `constant` in place of 1."""
     left = np.column_stack([A, rows, np.full(len(A), constant)])
@@ -170,8 +195,8 @@ def with_offsets(A: Any, B: Any, rows: Any, cols: Any, constant: float = 1.0) ->
 
 def without_offsets(example: Array, f_L: Any, f_R: Any) -> tuple[Array, Array]:
     """Drop the columns of the offsets."""
-    f_L, f_R = (np.ascontiguousarray(f[:, :-2]) for f in (f_L, f_R))
-    return like(example, f_L), like(example, f_R)
+    f_L, f_R = (in_place_of(f, np.ascontiguousarray(at_hand(f)[:, :-2])) for f in (f_L, f_R))
+    return (f_L, f_R) if is_spread(f_L) else (like(example, f_L), like(example, f_R))
 
 
 class GivenOffsets(Cost):
@@ -198,16 +223,21 @@ class GivenOffsets(Cost):
             check_size(name, offsets)
         self.nonnegative, self.has_line_blocks = cost.nonnegative, cost.has_line_blocks
 
+    @property
+    def places(self) -> tuple[Any, Any] | None:
+        """Those of the completion cost."""
+        return self.completion.places
+
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ."""
-        A, B = checked_factors(self.shape, (L,), (R,))
-        value, f_L, f_R = self.completion.evaluate(*with_offsets(A, B, self.rows, self.cols))
+        A, B = at_hand_of(self.completion, (L,), (R,))
+        value, f_L, f_R = self.completion.evaluate(*self._with(A, B))
         return Evaluation(value, *without_offsets(L, f_L, f_R))
 
     def value(self, L: Array, R: Array) -> float:
         """Value alone."""
-        A, B = checked_factors(self.shape, (L,), (R,))
-        return self.completion.value(*with_offsets(A, B, self.rows, self.cols))
+        A, B = at_hand_of(self.completion, (L,), (R,))
+        return self.completion.value(*self._with(A, B))
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
         """Change of `f_L` and `f_R` along (dL, dR)."""
@@ -218,15 +248,19 @@ class GivenOffsets(Cost):
         return without_offsets(L, *self.completion.gauss_newton(*self._along(L, R, dL, dR)))
 
     def _along(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Any, ...]:
-        A, dA, B, dB = checked_factors(self.shape, (L, dL), (R, dR))
-        here = with_offsets(A, B, self.rows, self.cols)
-        return *here, *with_offsets(dA, dB, np.zeros_like(self.rows), np.zeros_like(self.cols), 0.0)
+        A, dA, B, dB = at_hand_of(self.completion, (L, dL), (R, dR))
+        zeros = np.zeros(len(A)), np.zeros_like(self.cols)
+        return *self._with(A, B), *_placed(self.completion, with_offsets(dA, dB, *zeros, 0.0))
+
+    def _with(self, A: Any, B: Any) -> tuple[Any, Any]:
+        rows = self.rows[_own_rows(self.completion)]
+        return _placed(self.completion, with_offsets(A, B, rows, self.cols))
 
     def line_blocks(self, L: Array, R: Array) -> LineBlocks:
         """Return the blocks of completion at W with the offsets, less their rows and columns."""
-        A, B = checked_factors(self.shape, (L,), (R,))
+        A, B = at_hand_of(self.completion, (L,), (R,))
         r = A.shape[1]
-        blocks = self.completion.line_blocks(*with_offsets(A, B, self.rows, self.cols))
+        blocks = self.completion.line_blocks(*self._with(A, B))
         return LineBlocks(*(np.ascontiguousarray(side[:, :r, :r]) for side in blocks))
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:

@@ -14,7 +14,8 @@ from rankfold.costs.completion import Completion
 from rankfold.entries.arrays import near
 from rankfold.entries.given_arrays import check_size, real_vector
 from rankfold.entries.observed import Observed
-from rankfold.linalg import asarray_like, eps, gram, pair_sums, svd_of_product, trace
+from rankfold.linalg import eps, gram, pair_sums, rows_like, svd_of_product, trace
+from rankfold.linalg.rows import at_hand, in_place_of
 
 # A singular value below this multiple of rounding in the largest is none.
 _LOST = 100.0
@@ -59,8 +60,8 @@ class Frobenius(Cost):
 
     def line_blocks(self, L: Array, R: Array) -> LineBlocks:
         """Return 2λ RᵀR for every row, 2λ LᵀL for every column."""
-        A, B = near(L, R)
-        return LineBlocks(*(_repeated(2 * self.weight * gram(Y, Y), len(Z)) for Z, Y in ((A, B), (B, A))))
+        A, B = _near(L, R)
+        return LineBlocks(*(_repeated(2 * self.weight * gram(Y, Y), Z) for Z, Y in ((A, B), (B, A))))
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
         """Coefficients, constant first, of t ↦ λ‖(Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ‖²."""
@@ -165,14 +166,14 @@ class Nuclear(Cost):
 
         At balanced factors that is λ I, as of the ridge on factors that the norm is the least of.
         """
-        A, B = near(*self._scaled(L, R))
+        A, B = _near(*self._scaled(L, R))
         U, s, V = svd_of_product(A, B)
         found = []
         for side, (Z, Y, Q) in enumerate(((A, B, V), (B, A, U))):
             C = gram(Q, Y)
-            blocks = _repeated(self.weight * C.T @ (C / s[:, None]), len(Z))
-            scales = self._roots and asarray_like(self._roots[side] ** 2, A)
-            found.append(blocks if scales is None else scales[:, None, None] * blocks)
+            blocks = _repeated(self.weight * C.T @ (C / s[:, None]), Z)
+            scales = self._roots and at_hand(rows_like(self._roots[side][:, None] ** 2, Z))
+            found.append(blocks if scales is None else scales[:, :, None] * blocks)
         return LineBlocks(*found)
 
     def _scaled(self, L: Array, R: Array) -> tuple[Array, Array]:
@@ -213,9 +214,15 @@ class Unobserved(Combination):
         self.nonnegative, self.has_start, self.has_line_blocks = True, False, True
 
 
-def _repeated(block: Array, count: int) -> Array:
-    """Return the same block for so many lines, as a view."""
-    return array_namespace(block).broadcast_to(block, (count, *block.shape))
+def _near(L: Array, R: Array) -> tuple[Array, Array]:
+    """Return factors whose rows at hand are on a GPU or NumPy's."""
+    own = near(at_hand(L), at_hand(R))
+    return in_place_of(L, own[0]), in_place_of(R, own[1])
+
+
+def _repeated(block: Array, lines: Array) -> Array:
+    """Return the same block for each line at hand, as a view."""
+    return array_namespace(block).broadcast_to(block, (at_hand(lines).shape[0], *block.shape))
 
 
 def _zeros_like(cost: Completion) -> Completion:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.costs.base import Cost
+from rankfold.linalg import gram, orthonormal, thin_svd, trace
 
 Floats = NDArray[np.float64]
 POWER_STEPS = 4  # of subspace iteration: a start needs the right directions, not digits
@@ -20,15 +21,15 @@ def downhill_start(cost: Cost, rank: int, seed: int) -> tuple[Floats, Floats, Fl
     """
     d1, d2 = cost.shape
     rng = np.random.default_rng(seed)
-    V = np.linalg.qr(rng.standard_normal((d2, rank)))[0]
+    V = orthonormal(rng.standard_normal((d2, rank)))
     for _ in range(POWER_STEPS):
-        U = np.linalg.qr(cost.evaluate_factored(np.zeros((d1, rank)), V).f_L)[0]
+        U = orthonormal(cost.evaluate_factored(np.zeros((d1, rank)), V).f_L)
         S_U = cost.evaluate_factored(U, np.zeros((d2, rank))).f_R
-        V = np.linalg.qr(S_U)[0]
-    V, s, Qt = np.linalg.svd(S_U, full_matrices=False)
+        V = orthonormal(S_U)
+    V, s, Qt = thin_svd(S_U)
     U = U @ Qt.T
     change, _ = cost.derivative(np.zeros((d1, rank)), V, U * s, np.zeros((d2, rank)))
-    curvature = float(np.sum(U * s * change))
+    curvature = trace(gram(U * s, change))
     t = float(s @ s) / curvature if curvature > 0 else 1.0
     return filled_up_svd(-U, shortened(cost, -U, t * s, V), V, rank, seed)
 
@@ -64,5 +65,6 @@ def filled_up_svd(U: Floats, s: Floats, V: Floats, rank: int, seed: int) -> tupl
 def _orthonormal(X: Floats, Y: Floats) -> Floats:
     """Return a basis, orthogonal to X, of what X leaves of Y."""
     for _ in range(2):  # twice is enough
-        Y = Y - X @ (X.T @ Y)
-    return np.linalg.qr(Y)[0]
+        Y = Y - X @ gram(X, Y)
+    basis: Floats = orthonormal(Y)
+    return basis

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from rankfold import kernels
 from rankfold.entries.sorted_entries import Part, SortedEntries, even_cuts
 from rankfold.entries.store import NewValues
 from rankfold.remembered import remembered
@@ -163,28 +164,25 @@ class DiskSide(SortedEntries):
 
     def sampled(self, every: int) -> Iterator[tuple[int, slice, NDArray[np.int64], SortedEntries]]:
         """Yield the sample of `kernels.polynomial`, some chunks at a time: stripe, chunks, lines, entries."""
-        chunks, bounds = np.arange(self.bounds.size - 1), self.bounds.astype(np.int64)
-        heights = np.diff(bounds)
+        rows = np.arange(self.lines)
+        rows = rows[(rows >> int(kernels.polynomial.RUN)) % every == 0]
+        edges = np.searchsorted(rows, self.bounds.astype(np.int64))  # of the chunks, among these rows
         for s in range(self.stripes):
-            turns = (s + chunks) % every
-            tops, stops = (bounds[:-1] + heights * (turns + k) // every for k in (0, 1))
-            starts, ends = (self.indptr[s * self.lines + lines].astype(np.int64) for lines in (tops, stops))
-            sizes = np.cumsum(ends - starts)
-            inner = np.searchsorted(sizes, np.arange(self.part, sizes[-1], self.part))
-            for a, b in pairwise(np.unique(np.concatenate([[0], inner, [chunks.size]])).tolist()):
-                lines = np.concatenate([np.arange(*pair) for pair in zip(tops[a:b], stops[a:b], strict=True)])
-                segments = list(zip(starts[a:b].tolist(), ends[a:b].tolist(), strict=True))
+            pointers = self.indptr[s * self.lines : (s + 1) * self.lines + 1].astype(np.int64)
+            before = np.append(0, np.cumsum(pointers[rows + 1] - pointers[rows]))
+            inner = np.searchsorted(before[edges[1:]], np.arange(self.part, before[-1], self.part))
+            for a, b in pairwise(np.unique(np.concatenate([[0], inner, [edges.size - 1]])).tolist()):
+                lines = rows[edges[a] : edges[b]]
+                if not lines.size:
+                    continue
+                runs = np.flatnonzero(np.diff(lines, prepend=-2, append=self.lines + 1) > 1)
+                starts, ends = pointers[lines[runs[:-1]]], pointers[lines[runs[1:] - 1] + 1]
+                segments = list(zip(starts.tolist(), ends.tolist(), strict=True))
                 self._ask(segments)
-                lengths = self.indptr[s * self.lines + lines + 1] - self.indptr[s * self.lines + lines]
-                indptr = np.append(np.uint64(0), np.cumsum(lengths, dtype=np.uint64))
-                edges = np.append(0, np.cumsum(stops[a:b] - tops[a:b])).astype(np.uint64)
-                if lines.size:
-                    yield (
-                        s,
-                        slice(a, b),
-                        lines,
-                        SortedEntries(indptr, *self._copied(segments), edges, self.length),
-                    )
+                indptr = (before[edges[a] : edges[b] + 1] - before[edges[a]]).astype(np.uint64)
+                cuts = (edges[a : b + 1] - edges[a]).astype(np.uint64)
+                part = SortedEntries(indptr, *self._copied(segments), cuts, self.length)
+                yield s, slice(a, b), lines, part
 
     def with_values(self, values: NewValues) -> DiskSide:
         """Return the same entries with other values, in a file without a name."""

@@ -8,7 +8,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from rankfold.entries.store import Array, Operator
-from rankfold.linalg import asarray_like, identity_like
+from rankfold.linalg import asarray_like, identity_like, rows_like, thin_svd
 from rankfold.linalg.primitives import grams, on_host, sums
 
 # Residuals of this part of σ_1 make singular values right to about its square. The zero-filled data are much
@@ -98,9 +98,9 @@ def _off(basis: list[Array], X: Array) -> Array:
 
 def _thin_svd(S: Operator, rank: int, example: Array) -> tuple[Array, Array, Array]:
     """By a dense SVD, for matrices with one side of not much more than the rank."""
-    svd, one = array_namespace(example).linalg.svd, identity_like(example, min(S.shape))
+    one = identity_like(example, min(S.shape))
     if S.shape[0] < S.shape[1]:
-        V, s, Ut = svd(S.transposed_times(one), full_matrices=False)
-        return Ut[:rank].T, s[:rank], V[:, :rank]
-    U, s, Vt = svd(S @ one, full_matrices=False)
-    return U[:, :rank], s[:rank], Vt[:rank].T
+        V, s, Ut = thin_svd(S.transposed_times(one))
+        return rows_like(Ut[:rank].T, S @ example), s[:rank], V[:, :rank]
+    U, s, Vt = thin_svd(S @ one)
+    return U[:, :rank], s[:rank], rows_like(Vt[:rank].T, example)

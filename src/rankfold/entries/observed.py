@@ -183,9 +183,16 @@ class Observed:
         return like(L, df_L), like(L, df_R)
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int = 1) -> NDArray[np.float64]:
-        """Coefficients of t ↦ mean of ((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ - W*)², over one in `every` rows.
+        """Coefficients of t ↦ mean of ((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ - W*)², over one in `every` rows."""
+        totals, entries = self.polynomial_sums(Ls, Rs, every)
+        return totals / (entries or 1.0)
 
-        Of chunks of rows that have about as many entries each, runs of rows are taken.
+    def polynomial_sums(
+        self, Ls: Sequence[Array], Rs: Sequence[Array], every: int, first: int = 0
+    ) -> tuple[NDArray[np.float64], float]:
+        """Sums instead of means, and the number of entries, where row 0 is row `first` of a larger matrix.
+
+        Runs of rows are taken, by their numbers in the whole: it does not matter how that is cut.
         """
         arrays = checked_factors(self.shape, Ls, Rs)
         if every < 1:
@@ -198,10 +205,9 @@ class Observed:
         sums = np.empty((*self.by_row.chunks, kernels.polynomial.SUMS))
         work = self.size * rank * len(As) * len(Bs) / every
         terms = three(As), three(Bs) if apart else kernels.layout.laid_out(*Bs)
-        sweep(kernel, work, (self.by_row, (*terms, np.uint64(every), sums)))
+        sweep(kernel, work, (self.by_row, (*terms, np.uint64(every), np.uint64(first), sums)))
         *totals, entries = sums.sum(axis=(0, 1))
-        coefficients: NDArray[np.float64] = np.array(totals[: 2 * (len(As) + len(Bs)) - 3]) / (entries or 1)
-        return coefficients
+        return np.array(totals[: 2 * (len(As) + len(Bs)) - 3]), float(entries)
 
     def blocks(self, L: Array, R: Array, loss: EntryLoss) -> tuple[NDArray[Any], NDArray[Any]]:
         """Blocks of the second derivatives, line by line; neither pass holds more than its own lines'."""
@@ -242,6 +248,12 @@ class Observed:
     def targets(self, loss: EntryLoss) -> Operator:
         """Return the entries of W that the data ask for, seen from W = 0."""
         return self.of_data(lambda data: _targets(data, loss), self.dtype)
+
+    def largest_curvature(self, loss: EntryLoss) -> float:
+        """Return max ℓ''(0, y)."""
+        y = self.by_row.data[:, 0]
+        parts = (y[first : first + BLOCK] for first in range(0, self.size, BLOCK))
+        return max(float(np.max(loss(np.zeros_like(part), part)[2])) for part in parts)
 
     def value_at_zero(self, loss: EntryLoss) -> float:
         """Mean loss at W = 0."""

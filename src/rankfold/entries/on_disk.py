@@ -138,7 +138,7 @@ class OnDisk(Observed):
             sums = np.empty((*part.chunks, kernels.polynomial.SUMS))
             own = three([np.ascontiguousarray(A[lines]) for A in As])
             work = part.indices.size * rank * len(As) * len(Bs)
-            sweep(kernel, work, (part, (own, others, np.uint64(1), sums)))
+            sweep(kernel, work, (part, (own, others, np.uint64(1), np.uint64(0), sums)))
             return sums
 
         if every == 1:

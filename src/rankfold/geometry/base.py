@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from rankfold.geometry.spaces import PositiveVector, Space, Stiefel
-from rankfold.linalg import Array, asarray_like, gram, namespace, on_gpu, svd_of_product
+from rankfold.linalg import Array, asarray_like, gram, namespace, normal_like, on_gpu, svd_of_product
 from rankfold.linalg.primitives import on_host
+from rankfold.linalg.rows import is_spread
 from rankfold.linalg.tall import Tall
 
 Point = Any  # a named tuple of arrays
@@ -267,5 +268,7 @@ def own_stream(seed: int | None, stream: int) -> np.random.Generator:
 
 def normal(rng: np.random.Generator, shape: tuple[int, ...], like: Array | None) -> Array:
     """Return standard normal numbers in the namespace, dtype and device of `like` (NumPy float64 if None)."""
+    if is_spread(like):
+        return normal_like(rng, (shape[0], shape[1]), like)
     z = rng.standard_normal(shape)
     return z if like is None else asarray_like(z, like)

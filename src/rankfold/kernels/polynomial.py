@@ -18,6 +18,7 @@ from rankfold.kernels.compiling import compiled
 from rankfold.kernels.layout import ONE, ahead_by, numbers
 from rankfold.kernels.registers import load, multiply_add, prefetch, total, zero
 
+RUN = np.uint64(3)  # the logarithm of how many rows in succession a sample takes
 SUMS = 10  # numbers by chunk: coefficients of degree 0 to 8, and the count of entries
 
 
@@ -26,23 +27,24 @@ def coefficients(rank: int, terms1: int, terms2: int, weighted: bool, apart: boo
     """Kernel for the coefficients of t ↦ Σ ((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ - W*)² on Ω, by chunk of rows.
 
     Ls and Rs are `terms1` and `terms2` arrays, one to three, of which the last may be repeated; the Rs are
-    side by side in one array unless `apart`. Of each chunk only one in `share` rows is taken: a run of them,
-    for the entries of one are then asked for while those of the one before are in use; another run in each
-    stripe and chunk. The last column of `sums` counts the entries.
+    side by side in one array unless `apart`. Only one in `share` runs of 8 rows is taken: the entries of one
+    row are asked for while those of the one before are in use. Rows count from `origin`, the number that the
+    first one has in a larger matrix. The last column of `sums` counts the entries.
     """
     degree = terms1 + terms2 - 2
     ahead, m = ahead_by(terms2 * rank), numbers(weighted)
     step2, shift2, width = (ONE, np.uint64(0), rank) if apart else (np.uint64(terms2), ONE, terms2 * rank)
 
-    def kernel(progress, bounds, indptr, indices, data, Ls, Rs, share, sums):  # type: ignore[no-untyped-def]
+    def kernel(  # type: ignore[no-untyped-def]
+        progress, bounds, indptr, indices, data, Ls, Rs, share, origin, sums
+    ):
         last = np.uint64(indices.size - 1)
         for stripe, c, first in chunks_in_order(progress, bounds, indptr):
             c0 = c1 = c2 = c3 = c4 = c5 = c6 = c7 = c8 = entries = 0.0
-            rows, run = bounds[c + ONE] - bounds[c], (stripe + c) % share
-            top = bounds[c] + rows * run // share
-            end = bounds[c] + rows * (run + ONE) // share
-            entries += indptr[first + end] - indptr[first + top]
-            for i in range(top, end):
+            for i in range(bounds[c], bounds[c + ONE]):
+                if ((origin + i) >> RUN) % share:
+                    continue
+                entries += indptr[first + i + ONE] - indptr[first + i]
                 a0 = load(Ls[0], i, rank)
                 a1 = load(Ls[1], i, rank) if terms1 > 1 else zero(a0)
                 a2 = load(Ls[2], i, rank) if terms1 > 2 else zero(a0)

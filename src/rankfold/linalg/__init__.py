@@ -16,6 +16,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from rankfold.linalg.primitives import grams, on_host
+from rankfold.linalg.rows import is_spread
 from rankfold.linalg.tall import Tall, lazy_gram, real
 
 Array = Any  # an array of any array-API namespace
@@ -34,6 +35,21 @@ def namespace(A: Array) -> Any:
 def asarray_like(numbers: Any, example: Array) -> Array:
     """Return numbers as an array of the library and dtype of `example`, and where that lives."""
     return namespace(example).asarray(numbers, dtype=example.dtype, device=device(example))
+
+
+def rows_like(numbers: Any, example: Array) -> Array:
+    """Return a tall matrix of which all rows are given, as `asarray_like`, with its rows where they belong.
+
+    Those of `example` may be spread over processes (`linalg.rows`); then its own are, too.
+    """
+    return example.placed(numbers) if is_spread(example) else asarray_like(numbers, example)
+
+
+def normal_like(rng: np.random.Generator, shape: tuple[int, int], example: Array) -> Array:
+    """Return a tall matrix of standard normal numbers: the same ones however its rows are spread."""
+    return (
+        example.drawn(rng, shape) if is_spread(example) else asarray_like(rng.standard_normal(shape), example)
+    )
 
 
 def identity_like(A: Array, size: int) -> Array:
@@ -178,6 +194,23 @@ def svd_of_product(L: Array, R: Array) -> tuple[Array, Array, Array]:
         return Q_L @ A, s, Q_R @ Ct.T
     A, s, Ct = xp.linalg.svd(left.T @ right.T.T, full_matrices=False)
     return polar(L @ (left.N @ A)), s, polar(R @ (right.N @ Ct.T))
+
+
+def orthonormal(Z: Array) -> Array:
+    """Return an orthonormal basis of the columns of a tall Z: Q of its QR decomposition."""
+    return namespace(Z).linalg.qr(Z)[0]
+
+
+def thin_svd(Z: Array) -> tuple[Array, Array, Array]:
+    """Return U, s and Vᵀ of a tall Z."""
+    U, s, Vt = namespace(Z).linalg.svd(Z, full_matrices=False)
+    return U, s, Vt
+
+
+def column_norms(Z: Array) -> Array:
+    """Return the lengths of the columns of a tall Z."""
+    xp = namespace(Z)
+    return xp.sqrt(xp.linalg.diagonal(gram(Z, Z)))
 
 
 def core_of_product(L: Array, R: Array) -> Array:

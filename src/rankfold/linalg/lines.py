@@ -72,11 +72,11 @@ def _applied_on_gpu(*sides: Applied) -> list[Array]:
     return outs
 
 
-def mean_diagonal(blocks: Array) -> NDArray[Any]:
-    """Return the mean of the diagonals of the blocks, on the host."""
+def diagonal_sums(blocks: Array) -> NDArray[Any]:
+    """Return the sum of the diagonals of the blocks, on the host."""
     if on_gpu.holds(blocks):
-        return on_host(blocks.diagonal(dim1=1, dim2=2).double().mean(0))
-    return np.asarray(np.mean(np.einsum("ikk->ik", blocks), axis=0))
+        return on_host(blocks.diagonal(dim1=1, dim2=2).double().sum(0))
+    return np.asarray(np.sum(np.einsum("ikk->ik", blocks), axis=0))
 
 
 def _bounds(lines: int) -> NDArray[np.uint64]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rankfold import kernels
 from rankfold.linalg import on_gpu
+from rankfold.linalg.rows import is_spread
 
 Array = Any  # an array of any array-API namespace
 Small = NDArray[Any] | float  # a small matrix, or a number that stands for its product with the identity
@@ -41,6 +42,8 @@ def on_host(A: Array) -> NDArray[Any]:
 def grams(*sides: Sequence[Pair]) -> list[list[NDArray[Any]]]:
     """Return AᵀB for the pairs of tall arrays of each side, whose arrays all have the same rows."""
     first = sides[0][0][0]
+    if is_spread(first):
+        return first.grams(sides)
     if type(first) is np.ndarray:
         if all(_fit_for_kernels([A for pair in pairs for A in pair]) for pairs in sides):
             return _grams_by_kernels(sides)
@@ -54,6 +57,8 @@ def grams(*sides: Sequence[Pair]) -> list[list[NDArray[Any]]]:
 def sums(*sides: Sequence[Term]) -> list[Array]:
     """Return Σ A_k S_k for the terms (A_k, S_k) of each side."""
     first = sides[0][0][0]
+    if is_spread(first):
+        return first.sums(sides)
     if type(first) is np.ndarray:
         if all(_fit_for_sum(terms) for terms in sides):
             return _sums_by_kernels(sides)

@@ -23,7 +23,8 @@ from rankfold.entries.arrays import check_factors
 from rankfold.linalg import eps
 from rankfold.problem import Here, Problem
 from rankfold.remembered import remembered
-from rankfold.run.container import Container
+from rankfold.run.container import Arrays, Container
+from rankfold.run.parts import PartFiles, write_parts
 from rankfold.run.records import UNFIT, Packer, Unpacker, declared_classes, describe
 from rankfold.run.result import Best, Progress
 from rankfold.run.trace import Trace
@@ -146,8 +147,18 @@ def save(
         "value": _value(progress.state, problem),
         "run": [packer.pack(part) for part in run],
     }
-    with replacing(path) as file:
-        CHECKPOINTS.write(file, meta, packer.arrays)
+    places = problem.cost.places
+    if places is None:
+        with replacing(path) as file:
+            CHECKPOINTS.write(file, meta, packer.arrays)
+        return
+    meta["cuts"] = [list(each.cuts) for each in places]
+    write_parts(
+        Path(path),
+        progress.iteration,
+        places[0].group,
+        lambda file: CHECKPOINTS.write(file, meta, packer.arrays),
+    )
 
 
 def load(path: str | os.PathLike[str], method: Any, problem: Problem) -> Progress:
@@ -156,21 +167,21 @@ def load(path: str | os.PathLike[str], method: Any, problem: Problem) -> Progres
     Raises CheckpointError if the file is damaged, is of another format, holds what no checkpoint may, or
     belongs to another run: one with another method or geometry, or on other data.
     """
-    name = os.fspath(path)
-    with Path(path).open("rb") as file:
-        if file.read(2) == b"PK":
-            raise CheckpointError(
-                f"{name!r} has the old format 1, which this version no longer reads: {_REMEDY}"
-            )
-    meta, arrays = CHECKPOINTS.read(path)
+    name, places = os.fspath(path), problem.cost.places
+    os.stat(path)
+    if Path(path).is_dir() != (places is not None):
+        raise CheckpointError(_wrong_kind(name, places is None))
+    if places is None:
+        _refuse_old(path)
     try:
+        meta, arrays = _read(path, places)
         identity, zero, data, value, run = _checked_meta(meta)
         _check_identity(name, identity, _identity(method, problem))
         _check_data(
             name, {"value at W = 0": zero}, {"value at W = 0": float(problem.cost.value_at_zero)}, 0.0
         )
         _check_data(name, data, problem.cost.fingerprint(), _ROUNDING)
-        unpacker = Unpacker(declared_classes(method, problem.geometry), arrays, problem)
+        unpacker = Unpacker(declared_classes(method, problem.geometry), arrays, problem, places)
         state, best, rows = (unpacker.unpack(tree) for tree in run)
         progress = Progress(state, _checked_best(best, problem), Trace.from_array(rows))
         _check_value(name, value, _value(state, problem), zero, state.x)
@@ -180,6 +191,35 @@ def load(path: str | os.PathLike[str], method: Any, problem: Problem) -> Progres
     except UNFIT as error:
         CHECKPOINTS.refuse(name, error)
     return progress
+
+
+def _read(path: str | os.PathLike[str], places: Any) -> tuple[dict[str, Any], Arrays]:
+    """Return text and arrays of a file, or of this process's part."""
+    if places is None:
+        return CHECKPOINTS.read(path)
+    group, parts = places[0].group, PartFiles.of(Path(path), CHECKPOINTS)
+    found: tuple[dict[str, Any], Arrays] = group.together(lambda: parts.read(places), f"reading {path}")
+    return found
+
+
+def _wrong_kind(name: str, alone: bool) -> str:
+    if alone:
+        return (
+            f"{name!r} is a folder, as runs with entries spread over processes write: resume it with entries "
+            "that are spread (rankfold.distributed), over any number of processes"
+        )
+    return (
+        f"{name!r} is no folder, and a run with entries spread over processes writes one: resume it with the "
+        "entries in one process, or start the run again"
+    )
+
+
+def _refuse_old(path: str | os.PathLike[str]) -> None:
+    with Path(path).open("rb") as file:
+        if file.read(2) == b"PK":
+            raise CheckpointError(
+                f"{os.fspath(path)!r} has the old format 1, which this version no longer reads: {_REMEDY}"
+            )
 
 
 def _checked_meta(meta: dict[str, Any]) -> tuple[dict[str, str], float, dict[str, Any], float, list[Any]]:

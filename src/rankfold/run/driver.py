@@ -15,8 +15,10 @@ from rankfold.problem import Counts, Problem
 from rankfold.run.blas import one_blas_thread
 from rankfold.run.checkpoint import Checkpoint, Writer, load
 from rankfold.run.display import Show, display
+from rankfold.run.records import describe
 from rankfold.run.result import Best, Progress, Result
 from rankfold.run.stopping import AnyOf, Iterations, Rule, Stop, StopKind, ValueBelow
+from rankfold.run.team import Team
 from rankfold.run.trace import Trace, TraceRow
 from rankfold.solvers import Method, by_name
 
@@ -82,6 +84,8 @@ def minimize(
     began = perf_counter()
     method = resolve(solver)
     problem = replace(problem, counts=Counts())  # counted per run: another thread may use the same problem
+    team = Team.of(problem)
+    team.require_equal(f"{describe(method)} {problem.geometry!r} {max_iterations} {tolerance} {stop!r}")
     rules = _rules(problem, max_iterations, tolerance, stop)
     if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
         checkpoint = Checkpoint(checkpoint)
@@ -90,10 +94,10 @@ def minimize(
         raise ValueError("give x0 or resume, not both: a resumed run starts where the file says")
     with Scope(KEEP) as scope:
         with one_blas_thread(), display(verbose, type(method).__name__) as show:
-            saved = None if resume is None else interruptible(load, resume, method, problem)
+            saved = None if resume is None else team.interruptible(load, resume, method, problem)
             began = began if saved is None else perf_counter() - saved.seconds
-            run = _Run(method, problem, rules, began, show, writer, callback, scope)
-            progress = saved or interruptible(run.start, x0)
+            run = _Run(method, problem, rules, began, show, writer, callback, scope, team)
+            progress = saved or team.interruptible(run.start, x0)
             result = run.until_stopped(progress, resumed=saved is not None)
         # The last moment: what comes later is raised where there is no result to return.
         return replace(result, stop=_interrupted(result.iterations)) if scope.answer() else result
@@ -144,6 +148,7 @@ class _Run:
     writer: Writer | None
     callback: Callback | None
     scope: Scope  # keeps Ctrl-C but where steps and callbacks let it through
+    team: Team
 
     def start(self, x0: Point | None) -> Progress:
         before = replace(self.problem.counts)
@@ -161,21 +166,19 @@ class _Run:
         error: Exception | None = None
         try:
             # A resumed iteration was judged by the callback when it was new; the rules may have changed.
-            stop = self._seen(progress, None if resumed else self.callback)
+            progress, stop = self._seen(progress, None if resumed else self.callback)
             while stop is None:
                 iteration = progress.iteration + 1
                 try:
-                    progress = interruptible(self._advanced, progress)
-                except _NotFiniteError as caught:
-                    stop, error = (
-                        Stop(f"not finite in iteration {iteration}: {caught}", StopKind.FAILED),
-                        caught,
-                    )
+                    progress = self.team.interruptible(self._advanced, progress)
                 except Exception as caught:  # whatever it is, the best point must not be lost to it
+                    self.team.failed(caught)
                     why = f"iteration {iteration} raised {type(caught).__name__}: {caught}"
+                    if isinstance(caught, _NotFiniteError):
+                        why = f"not finite in iteration {iteration}: {caught}"
                     stop, error = Stop(why, StopKind.FAILED), caught
                 else:
-                    stop = self._seen(progress, self.callback)
+                    progress, stop = self._seen(progress, self.callback)
         except KeyboardInterrupt:
             self.scope.answer()
             stop = _interrupted(progress.iteration)
@@ -205,12 +208,20 @@ class _Run:
         seconds = perf_counter() - self.began
         return TraceRow.of(iteration, value, norm, seconds, **vars(state.report), **counts)
 
-    def _seen(self, progress: Progress, callback: Callback | None) -> Stop | None:
+    def _seen(self, progress: Progress, callback: Callback | None) -> tuple[Progress, Stop | None]:
         """Show, save and hand on an iteration, and judge it."""
+        asked, interrupted = False, False
+        if self.team.several:  # by one clock, and with what anybody was asked to do
+            asked = callback is not None and bool(self.team.called(callback, progress))
+            progress, asked, interrupted = self.team.agreed(progress, asked, self.scope.answer())
         self.show(progress.trace[-1])
         if self.writer:
             self.writer.offer(progress)
-        asked = callback is not None and bool(interruptible(callback, progress))
+        if not self.team.several:
+            asked = callback is not None and bool(interruptible(callback, progress))
+        return progress, _interrupted(progress.iteration) if interrupted else self._judged(progress, asked)
+
+    def _judged(self, progress: Progress, asked: bool) -> Stop | None:
         stop = self.rules(progress.trace)
         if (why := progress.state.stalled) and not (stop and stop.converged):
             # Only the method knows whether rounding stops it, at a minimum, or something else does.

@@ -18,6 +18,8 @@ from array_api_compat import is_torch_array
 from numpy.typing import NDArray
 
 from rankfold.costs.base import Cost
+from rankfold.distributed.sharded import Places, Sharded
+from rankfold.linalg.rows import is_spread
 from rankfold.problem import Here, Problem
 from rankfold.remembered import remembered
 from rankfold.solvers.base import StepReport
@@ -112,6 +114,8 @@ class Packer:
             return {"scalar": self._keep(np.asarray(value), value, where)}
         if isinstance(value, np.ndarray):
             return {"array": self._keep(value, value, where)}
+        if is_spread(value):  # this process's rows: each has a file
+            return {"rows": self.pack(value.block, where), "of": value.shape[0]}
         if is_torch_array(value):
             held = value.detach().cpu().numpy()
             return {"torch": self._keep(held, value, where), "device": str(value.device)}
@@ -147,11 +151,15 @@ class Packer:
 
 @dataclass(frozen=True)
 class Unpacker:
-    """Puts together what a `Packer` took apart; `Here` objects come back at home in `problem`."""
+    """Puts together what a `Packer` took apart; `Here` objects come back at home in `problem`.
+
+    `places` are those of rows that are spread over processes.
+    """
 
     classes: Classes
     arrays: Mapping[str, NDArray[Any]]
     problem: Problem | None = None
+    places: tuple[Places, Places] | None = None
     _uses: Counter[str] = field(default_factory=Counter)
 
     def unpack(self, tree: Any) -> Any:
@@ -167,6 +175,8 @@ class Unpacker:
                 return self._array(name)
             case {"torch": str() as name, "device": str() as device} if re.fullmatch(_DEVICE, device):
                 return _tensor(self._array(name), device)
+            case {"rows": block, "of": int() as rows} if self.places is not None:
+                return self._spread(self.unpack(block), rows)
             case {"tuple": parts}:
                 return tuple(self.unpack(part) for part in parts)
             case {"record": name, "fields": parts}:
@@ -181,6 +191,12 @@ class Unpacker:
         if ndim is not None and array.ndim != ndim:
             raise ValueError(f"{name} has {array.ndim} dimensions, where {ndim} are due")
         return array
+
+    def _spread(self, block: Any, rows: int) -> Sharded:
+        for places in self.places or ():
+            if places.cuts[-1] == rows:
+                return Sharded(block, places)
+        raise ValueError(f"it holds a matrix of {rows} rows, which the problem has not")
 
     def _use(self, what: str, most: int) -> None:
         self._uses[what] += 1

@@ -16,6 +16,7 @@ from rankfold.entries.arrays import like, near
 from rankfold.linalg import gram, inverse_gram, namespace, trace
 from rankfold.linalg.lines import Applied, applied, inverted
 from rankfold.linalg.primitives import on_host
+from rankfold.linalg.rows import added_up, at_hand, in_place_of
 from rankfold.problem import Here
 
 _ROUNDING = float(np.finfo(np.float64).eps)
@@ -54,8 +55,11 @@ class DampedModel:
         if here.problem.cost.has_line_blocks:
             here.problem.counts.blocks += 1
             sides = here.problem.cost.line_blocks(L, R)
-            pairs = zip(sides, (inverse_gram(R), inverse_gram(L)), strict=True)
-            means = [np.sum(on_host(side.mean(0)) * on_host(inverse)) for side, inverse in pairs]
+            inverses = (inverse_gram(R), inverse_gram(L))
+            means = [
+                np.sum(added_up(Z, on_host(side.sum(0))) * on_host(inverse)) / Z.shape[0]
+                for side, Z, inverse in zip(sides, (L, R), inverses, strict=True)
+            ]
             scale = float(np.mean(means)) / L.shape[1]
             if isfinite(scale) and scale > 0:
                 return DampedModel(here, scale, metrics, LineBlocks(*(side / scale for side in sides)))
@@ -70,12 +74,12 @@ class DampedModel:
         precondition = self._preconditioner(damping)
         r = _stacked(*self.here.partials) / -self.scale
         z = precondition(r)
-        x, q, rz = 0 * r, z, _inner(r, z)
+        x, q, rz = 0 * r, z, self._inner(r, z)
         target, decrease, products = tolerance * tolerance * rz, 0.0, 0
         while products < most and rz > 0:
             Bq = self._product(q, damping)
             products += 1
-            bend = _inner(q, Bq)
+            bend = self._inner(q, Bq)
             if not bend > 0:
                 break
             alpha = rz / bend
@@ -83,21 +87,30 @@ class DampedModel:
             gain = alpha * rz / 2
             decrease += gain
             z = precondition(r)
-            rz, before = _inner(r, z), rz
+            rz, before = self._inner(r, z), rz
             if gain <= _ROUNDING * decrease or not rz > target:
                 break
             q = z + (rz / before) * q
-        d = self.here.factors[0].shape[0]
-        return Minimiser(x[:d, :], x[d:, :], self.scale * decrease, products)
+        return Minimiser(*self._parts(x), self.scale * decrease, products)
 
     def length(self, dL: Array, dR: Array) -> float:
         """Return the length of a change in the metric M."""
         return sqrt(max(_inner(dL @ self.metrics[0], dL) + _inner(dR @ self.metrics[1], dR), 0.0))
 
+    def _parts(self, z: Array) -> tuple[Array, Array]:
+        """Take a stack apart."""
+        L, R = self.here.factors
+        d = at_hand(L).shape[0]
+        return in_place_of(L, z[:d, :]), in_place_of(R, z[d:, :])
+
+    def _inner(self, x: Array, y: Array) -> float:
+        """The inner product of two stacks."""
+        return float(added_up(self.here.factors[0], np.array([_inner(x, y)]))[0])
+
     def _product(self, z: Array, damping: float) -> Array:
         """(B / c + μ M) z, in one pass over the entries."""
         L, R = self.here.factors
-        parts = z[: L.shape[0], :], z[L.shape[0] :, :]
+        parts = self._parts(z)
         self.here.problem.counts.hessians += 1
         changes = self.here.problem.cost.gauss_newton(L, R, *parts)
         terms = zip(changes, parts, self.metrics, strict=True)
@@ -106,7 +119,7 @@ class DampedModel:
     def _preconditioner(self, damping: float) -> Callable[[Array], Array]:
         """Return the inverse of the blocks of B / c + μ M, one for each row of L and of R; or of M alone."""
         L, R = self.here.factors
-        d, r = L.shape
+        d, r = at_hand(L).shape
         if self.blocks is None:
             inverses = [inverse_gram(Y) / (1 + damping) for Y in (R, L)]
             return lambda z: _stacked(z[:d, :] @ inverses[0], z[d:, :] @ inverses[1])
@@ -129,6 +142,8 @@ def _as_double(M: NDArray[Any], example: Array) -> Array:
 
 
 def _stacked(left: Array, right: Array) -> Array:
+    """The rows at hand of one above those of the other."""
+    left, right = at_hand(left), at_hand(right)
     return array_namespace(left).concat([left, right], axis=0)
 
 

@@ -14,7 +14,17 @@ from rankfold.costs.base import Array, Cost, Products
 from rankfold.costs.completion import Completion
 from rankfold.entries.store import Operator
 from rankfold.geometry.base import Point
-from rankfold.linalg import asarray_like, eps, gram, svd_of_product, sym, trace
+from rankfold.linalg import (
+    column_norms,
+    eps,
+    gram,
+    normal_like,
+    orthonormal,
+    svd_of_product,
+    sym,
+    thin_svd,
+    trace,
+)
 from rankfold.problem import Counts, Here, Problem
 from rankfold.solvers.line_search import change_along, minimiser
 
@@ -51,8 +61,8 @@ def dominant_pairs(
     width = max(1, min(count + _EXTRA, min(cost.shape) - L.shape[1]))
     rng = np.random.default_rng(_STREAM)
     Y, X = (
-        _orthonormal(out(asarray_like(rng.standard_normal((d, width)), L)))
-        for d, out in zip(cost.shape, outside, strict=True)
+        orthonormal(out(normal_like(rng, (Z.shape[0], width), Z)))
+        for Z, out in zip((L, R), outside, strict=True)
     )
     sides = _sides(cost, L, R, Y, symmetric, settled)
     Q, SQ, size = X[:, :0], Y[:, :0], 0.0
@@ -65,9 +75,8 @@ def dominant_pairs(
         if left == 1 or size < (1 + sides.settled) * before:
             break
         X = _beside(Q, outside[1](sides.back(S_X)), outside[1], rng)
-    U, T = xp.linalg.qr(SQ)
-    A, s, Ct = xp.linalg.svd(T, full_matrices=False)
-    return U @ A[:, :count], s[:count], Q @ Ct.T[:, :count]
+    U, s, Ct = thin_svd(SQ)
+    return U[:, :count], s[:count], Q @ Ct.T[:, :count]
 
 
 def _beside(Q: Array, Z: Array, outside: Callable[[Array], Array], rng: np.random.Generator) -> Array:
@@ -75,13 +84,13 @@ def _beside(Q: Array, Z: Array, outside: Callable[[Array], Array], rng: np.rando
     xp = array_namespace(Q)
     # Twice, so that rounding does not bring back what was projected out (Kahan). Where S has no further
     # direction, Z was nothing else: others are as good.
-    Z = _orthonormal(Z - Q @ gram(Q, Z))
+    Z = orthonormal(Z - Q @ gram(Q, Z))
     Z = outside(Z - Q @ gram(Q, Z))
-    kept = xp.linalg.vector_norm(Z, axis=0) > _HALF
+    kept = column_norms(Z) > _HALF
     if not bool(xp.all(kept)):
-        other = asarray_like(rng.standard_normal(Z.shape), Q)
+        other = normal_like(rng, Z.shape, Q)
         Z = xp.where(kept, Z, outside(other - Q @ gram(Q, other)))
-    return _orthonormal(Z)
+    return orthonormal(Z)
 
 
 @dataclass
@@ -112,7 +121,7 @@ class _AtOnce:
         return S_X
 
     def back(self, S_X: Array) -> Array:
-        self.Y = _orthonormal(S_X)
+        self.Y = orthonormal(S_X)
         return self.St_Y
 
 
@@ -152,15 +161,11 @@ def _products(cost: Cost, L: Array, R: Array, symmetric: bool) -> Products:
     return symmetrised
 
 
-def _orthonormal(Z: Array) -> Array:
-    return array_namespace(Z).linalg.qr(Z)[0]
-
-
 def _outside(Z: Array) -> Callable[[Array], Array]:
     """Return the projection onto the complement of the columns of Z."""
     if not Z.shape[1]:
         return lambda X: X
-    B = _orthonormal(Z)
+    B = orthonormal(Z)
     return lambda X: X - B @ gram(B, X)
 
 

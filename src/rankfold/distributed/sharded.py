@@ -1,0 +1,308 @@
+"""A tall matrix whose rows live on several processes, as an array of the Python array API.
+
+Row-wise work is done on the rows at hand. AᵀB of two such matrices is the sum of everybody's AᵀB, a plain
+small matrix that all processes hold; QR is of the tall-skinny kind (Demmel et al. 2012). So `linalg`, the
+geometries and the solvers run on these arrays as they are, and what cannot be done with them raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import add, mul, sub, truediv
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device
+from numpy.typing import NDArray
+
+from rankfold.distributed.group import Group
+from rankfold.linalg import primitives
+from rankfold.linalg.rows import normal_in_blocks
+
+Array = Any  # an array of any array-API namespace
+
+
+def even_cuts(rows: int, size: int) -> tuple[int, ...]:
+    """Return where each of `size` parts of so many rows begins, and the end."""
+    return tuple(rows * k // size for k in range(size + 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Which process has which rows: number k those from `cuts[k]` to `cuts[k + 1]`."""
+
+    group: Group
+    cuts: tuple[int, ...]
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The first row at hand, and the one after the last."""
+        return self.cuts[self.group.rank], self.cuts[self.group.rank + 1]
+
+    @property
+    def own(self) -> slice:
+        """The rows at hand."""
+        return slice(*self.bounds)
+
+    def sum(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Return the sum of everybody's numbers."""
+        return self.group.sum(numbers)
+
+    def array(self, block: Array) -> Sharded:
+        """Return the matrix with these rows at hand."""
+        return Sharded(block, self)
+
+    def of(self, rows: int) -> Places:
+        """Return the places of a matrix with so many rows: these, if it has as many, else even ones."""
+        same = rows == self.cuts[-1]
+        return self if same else Places(self.group, even_cuts(rows, self.group.size))
+
+
+class Sharded:
+    """The rows at hand of a d×r matrix; `shape` is that of the whole.
+
+    Parameters
+    ----------
+    block
+        The rows at hand: a NumPy array or a torch tensor.
+    spread
+        Which process has which rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankfold.distributed import Places, Sharded, start
+    >>> A = Sharded(np.ones((4, 2)), Places(start(), (0, 4)))
+    >>> A.shape, A.T @ A
+    ((4, 2), array([[4., 4.],
+           [4., 4.]]))
+    """
+
+    __slots__ = ("block", "spread")
+    __array_ufunc__ = None  # NumPy leaves operators to us
+    ndim = 2
+
+    def __init__(self, block: Array, spread: Places) -> None:
+        first, last = spread.bounds
+        if len(block.shape) != 2 or block.shape[0] != last - first:
+            raise ValueError(
+                f"block must have the {last - first} rows from {first} to {last} of {spread.cuts[-1]}; "
+                f"got shape {tuple(block.shape)}"
+            )
+        self.block, self.spread = block, spread
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the whole matrix."""
+        return self.spread.cuts[-1], int(self.block.shape[1])
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the entries."""
+        return self.block.dtype
+
+    @property
+    def device(self) -> Any:
+        """Where the rows are, and small matrices that go with them."""
+        return device(self.block)
+
+    @property
+    def T(self) -> _Transposed:
+        """Its transpose, good for products only."""
+        return _Transposed(self)
+
+    def __repr__(self) -> str:
+        first, last = self.spread.bounds
+        return f"Sharded(rows {first} to {last} of {self.shape[0]}, {self.shape[1]} columns)"
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
+        raise TypeError("rows of this matrix are elsewhere: `whole()` fetches them")
+
+    def __array_namespace__(self, api_version: str | None = None) -> _Namespace:
+        return _Namespace(array_namespace(self.block))
+
+    def like(self, block: Array) -> Sharded:
+        """Return other rows in the same places."""
+        return Sharded(block, self.spread)
+
+    def placed(self, numbers: Array) -> Sharded:
+        """Return a matrix that everybody holds whole, with its rows spread; as here, if it has as many."""
+        spread = self.spread.of(int(numbers.shape[0]))
+        xp = array_namespace(self.block)
+        return Sharded(xp.asarray(numbers[spread.own], dtype=self.dtype, device=self.device), spread)
+
+    def drawn(self, rng: np.random.Generator, shape: tuple[int, int]) -> Sharded:
+        """Return standard normal numbers, the same however they are spread."""
+        spread = self.spread.of(shape[0])
+        numbers = normal_in_blocks(rng, shape, spread.bounds)
+        xp = array_namespace(self.block)
+        return Sharded(xp.asarray(numbers, dtype=self.dtype, device=self.device), spread)
+
+    def whole(self, exact: bool = False) -> Array:
+        """Return all rows, rounded as the wire asks unless `exact`; the last few are kept."""
+        group = self.spread.group
+        if exact or group.size == 1:
+            return group.gathered(self.block, self.spread.cuts, exact)
+        known = next((rows for matrix, rows in group.recent if matrix is self), None)
+        if known is None:
+            known = group.gathered(self.block, self.spread.cuts)
+            group.keep(self, known)
+        return known
+
+    def __getitem__(self, key: Any) -> Sharded:
+        match key:
+            case (slice(start=None, stop=None, step=None), slice() as columns):
+                return self.like(self.block[:, columns])
+        raise IndexError("of a matrix whose rows are spread, [:, a:b] can be taken and nothing else")
+
+    def __matmul__(self, small: Array) -> Sharded:
+        return self.like(self.block @ small)
+
+    def __neg__(self) -> Sharded:
+        return self.like(-self.block)
+
+    def __iadd__(self, other: Any) -> Sharded:
+        self.block += self._theirs(other)
+        return self
+
+    def _theirs(self, other: Any) -> Any:
+        """What of an operand meets the rows at hand: of one that has all rows, these."""
+        if isinstance(other, Sharded):
+            if other.spread.cuts != self.spread.cuts:
+                raise ValueError(f"rows are cut at {self.spread.cuts} and at {other.spread.cuts}")
+            return other.block
+        if getattr(other, "ndim", 0) == 2 and other.shape[0] == self.shape[0] != 1:
+            return other[self.spread.own]
+        return other
+
+    def __add__(self, other: Any) -> Sharded:
+        return self.like(add(self.block, self._theirs(other)))
+
+    def __sub__(self, other: Any) -> Sharded:
+        return self.like(sub(self.block, self._theirs(other)))
+
+    def __mul__(self, other: Any) -> Sharded:
+        return self.like(mul(self.block, self._theirs(other)))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Sharded:
+        return self.like(truediv(self.block, self._theirs(other)))
+
+    @staticmethod
+    def grams(sides: Sequence[Sequence[tuple[Sharded, Sharded]]]) -> list[list[NDArray[Any]]]:
+        """Return AᵀB for the pairs of each side: one sum over the processes for all of them."""
+        parts = primitives.grams(*([(A.block, B.block) for A, B in pairs] for pairs in sides))
+        flat = np.concatenate([M.reshape(-1) for found in parts for M in found])
+        numbers = sides[0][0][0].spread.sum(flat)
+        summed: list[list[NDArray[Any]]] = []
+        for found in parts:
+            summed.append([])
+            for M in found:
+                summed[-1].append(numbers[: M.size].reshape(M.shape))
+                numbers = numbers[M.size :]
+        return summed
+
+    @staticmethod
+    def sums(sides: Sequence[Sequence[tuple[Sharded, Any]]]) -> list[Sharded]:
+        """Return Σ A_k S_k for the terms of each side."""
+        made = primitives.sums(*([(A.block, S) for A, S in terms] for terms in sides))
+        return [terms[0][0].like(block) for terms, block in zip(sides, made, strict=True)]
+
+
+class _Transposed:
+    """The transpose of a matrix whose rows are spread."""
+
+    def __init__(self, matrix: Sharded) -> None:
+        self.matrix = matrix
+
+    def __matmul__(self, other: Sharded) -> Array:
+        """AᵀB: everybody's part, summed up."""
+        ((product,),) = Sharded.grams([[(self.matrix, other)]])
+        block = self.matrix.block
+        return array_namespace(block).asarray(product, dtype=block.dtype, device=device(block))
+
+
+class _Namespace:
+    """The functions of the library of the rows: on spread rows row by row, on all else as they are."""
+
+    def __init__(self, local: Any) -> None:
+        self._local, self.linalg = local, _Linalg(local)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._local, name)
+
+    def _each(self, function: Callable[..., Array], *arrays: Array, **options: Any) -> Array:
+        """Do with the rows at hand what is done with arrays."""
+        first = next((A for A in arrays if isinstance(A, Sharded)), None)
+        if first is None:
+            return function(*arrays, **options)
+        return first.like(function(*(first._theirs(A) for A in arrays), **options))
+
+    def concat(self, arrays: Sequence[Array], axis: int = 0) -> Array:
+        """Join matrices side by side."""
+        if not isinstance(arrays[0], Sharded):
+            return self._local.concat(arrays, axis=axis)
+        if axis != 1:
+            raise ValueError("matrices whose rows are spread can only be joined side by side")
+        return self._each(lambda *blocks: self._local.concat(blocks, axis=1), *arrays)
+
+    def asarray(self, x: Array, **options: Any) -> Array:
+        """Return a copy, or x itself."""
+        return self._each(self._local.asarray, x, **options)
+
+    def zeros_like(self, x: Array) -> Array:
+        """Zeros."""
+        return self._each(self._local.zeros_like, x)
+
+    def isfinite(self, x: Array) -> Array:
+        """Entry by entry."""
+        return self._each(self._local.isfinite, x)
+
+    def where(self, condition: Array, x: Array, y: Array) -> Array:
+        """Entry by entry; the condition may be one for each column."""
+        return self._each(self._local.where, condition, x, y)
+
+    def all(self, x: Array) -> Any:
+        """Whether all entries are, everywhere."""
+        if not isinstance(x, Sharded):
+            return self._local.all(x)
+        failing = float(not bool(self._local.all(x.block)))
+        return not x.spread.sum(np.array([failing]))[0]
+
+
+class _Linalg:
+    """Decompositions: those of spread rows by way of everybody's triangles."""
+
+    def __init__(self, local: Any) -> None:
+        self._xp, self._local = local, local.linalg
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._local, name)
+
+    def qr(self, A: Array) -> tuple[Array, Array]:
+        """QR of everybody's rows, then of the triangles on top of each other."""
+        if not isinstance(A, Sharded):
+            Q, R = self._local.qr(A)
+            return Q, R
+        xp, k = self._xp, A.shape[1]
+        Q, triangle = self._local.qr(A.block)
+        rows = triangle.shape[0]  # fewer than k, where fewer rows are at hand
+        padded = np.zeros((k, k), dtype=np.float64)
+        padded[:rows] = primitives.on_host(triangle)
+        stack = A.spread.group.stacked(padded).reshape(-1, k)
+        Q2, R = self._local.qr(xp.asarray(stack, dtype=A.dtype, device=A.device))
+        top = A.spread.group.rank * k
+        return A.like(Q @ Q2[top : top + rows, :]), R
+
+    def svd(self, A: Array, full_matrices: bool = True) -> tuple[Array, Array, Array]:
+        """The same, then the singular value decomposition of R."""
+        if not isinstance(A, Sharded):
+            U, s, Vt = self._local.svd(A, full_matrices=full_matrices)
+            return U, s, Vt
+        if full_matrices:
+            raise ValueError("a matrix whose rows are spread has the thin decomposition only")
+        Q, R = self.qr(A)
+        U, s, Vt = self._local.svd(R, full_matrices=False)
+        return Q @ U, s, Vt

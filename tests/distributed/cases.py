@@ -1,0 +1,134 @@
+"""Runs that must be the same on any number of processes: each a function of what makes a cost of triples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import rankfold as rf
+from geometry.variants import VARIANTS
+from rankfold.costs.offsets import GivenOffsets
+
+SOLVERS = {"cg": rf.ConjugateGradient(), "gd": rf.GradientDescent(), "tr": rf.TrustRegion()}
+STEPS = 8
+
+
+def run(cost: rf.Cost, geometry: rf.Geometry, solver: Any, **options: Any) -> rf.Result:
+    options = {"tolerance": 1e-14, "max_iterations": STEPS} | options
+    return rf.minimize(rf.Problem(cost, geometry), solver, **options)
+
+
+def on_variant(name: str, solver: str):
+    def case(make):
+        data = VARIANTS[name].completion((60, 40), rank=2, oversampling=5, seed=1, noise=0.1)
+        return run(make(data), VARIANTS[name](data.shape, 2), SOLVERS[solver])
+
+    return case
+
+
+def preconditioned(data, rank):
+    return rf.FullRank(data.shape, rank, metric="preconditioned")
+
+
+def ill_conditioned():
+    return rf.data.random_completion((70, 50), 3, 5, seed=2, condition=1e3)
+
+
+def with_solver(solver, steps=25, make_data=ill_conditioned):
+    def case(make):
+        data = make_data()
+        return run(make(data), preconditioned(data, 3), solver, max_iterations=steps)
+
+    return case
+
+
+def with_penalty(penalty, solver="cg"):
+    def case(make):
+        data = ill_conditioned()
+        cost = make(data)
+        return run(cost + penalty(cost), preconditioned(data, 2), SOLVERS[solver])
+
+    return case
+
+
+def with_loss(loss, solver="cg"):
+    def case(make):
+        data = rf.data.random_completion((60, 40), 2, 6, seed=3)
+        values = (data.values > 0) * 1.0 if loss in ("logistic", "squared_hinge") else data.values
+        if loss == "poisson":
+            values = np.floor(np.abs(values) * 3)
+        return run(make(data, values, loss=loss), rf.Embedded(data.shape, 2), SOLVERS[solver])
+
+    return case
+
+
+def euclidean(make):
+    data = ill_conditioned()
+    cost = make(data) + rf.FactorPenalty(0.01, 0.02)
+    return run(cost, rf.FullRank(data.shape, 2, metric="euclidean"), rf.ConjugateGradient())
+
+
+def weighted(make):
+    data = ill_conditioned()
+    weights = np.random.default_rng(0).uniform(0.5, 2, len(data.values))
+    return run(make(data, weights=weights), preconditioned(data, 2), rf.ConjugateGradient())
+
+
+def offsets(solver="cg", **ridges):
+    def case(make):
+        data = ill_conditioned()
+        cost = rf.WithOffsets(make(data, data.values + data.rows % 5 + 0.1 * data.cols), **ridges)
+        return run(cost, preconditioned(data, 2), SOLVERS[solver])
+
+    return case
+
+
+def given_offsets(make):
+    data = ill_conditioned()
+    rows, cols = (np.linspace(-1, 1, d) for d in data.shape)
+    return run(GivenOffsets(make(data), rows, cols), rf.Embedded(data.shape, 2), rf.ConjugateGradient())
+
+
+def wide_offsets(make):
+    data = rf.data.random_completion((15, 90), 1, 4, seed=4)
+    return run(rf.WithOffsets(make(data)) + rf.Nuclear(1e-3), preconditioned(data, 1), rf.ConjugateGradient())
+
+
+def wide(make):
+    """Fewer rows than columns, and a start by a dense decomposition."""
+    data = rf.data.random_completion((12, 90), 2, 3, seed=4)
+    return run(make(data), preconditioned(data, 2), rf.ConjugateGradient())
+
+
+def from_random_point(make):
+    data = ill_conditioned()
+    cost = make(data)
+    geometry = rf.Polar(data.shape, 2)
+    x = geometry.random_point(seed=5, like=cost.start(2)[0])
+    return run(cost, geometry, rf.ConjugateGradient(), x0=x)
+
+
+CASES = {
+    **{f"{name}, {solver}": on_variant(name, solver) for name in VARIANTS for solver in SOLVERS},
+    "continuation": with_solver(rf.RankContinuation()),
+    "continuation, settled": with_solver(rf.RankContinuation(settled=0.02)),
+    "reweighted": with_solver(rf.ReweightedContinuation(), 30),
+    "auto": with_solver(rf.Auto()),
+    "Gauss-Newton": with_solver(rf.GaussNewton(), 8),
+    "metric of the data": with_solver(rf.TrustRegion(metric="data"), 6),
+    "Frobenius": with_penalty(lambda cost: rf.Frobenius(1e-3)),
+    "Nuclear": with_penalty(lambda cost: rf.Nuclear(1e-2)),
+    "Nuclear, tr": with_penalty(lambda cost: rf.Nuclear(1e-2), "tr"),
+    "Nuclear by counts": with_penalty(lambda cost: rf.Nuclear.by_counts(1e-2, cost)),
+    **{loss: with_loss(loss) for loss in ("logistic", "huber", "poisson", "squared_hinge")},
+    "huber, tr": with_loss("huber", "tr"),
+    "factor penalty": euclidean,
+    "weights": weighted,
+    "wide": wide,
+    "offsets": offsets(),
+    "offsets, tr": offsets("tr", rows=None, by_counts=True),
+    "given offsets": given_offsets,
+    "offsets of a wide matrix": wide_offsets,
+    "random point": from_random_point,
+}

@@ -1,0 +1,119 @@
+"""One mind: clock, callback, Ctrl-C, errors and arguments of all processes, and what they leave on disk."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from distributed.launching import on_ranks
+
+pytest.importorskip("torch")
+SIZE = 3
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("control")
+
+
+@pytest.fixture(scope="module")
+def found(folder):
+    """What each of three processes found, by task; the last one breaks their connections."""
+    tasks = (
+        "resumed",
+        "callback",
+        "interrupt",
+        "arguments",
+        "alike",
+        "dtype",
+        "places",
+        "traffic",
+        "one fails",
+    )
+    return on_ranks(SIZE, folder, *(f"task:{name}" for name in tasks))
+
+
+@pytest.fixture(scope="module")
+def others(found, folder):
+    """What two processes make of what three wrote."""
+    return on_ranks(2, folder, "task:resumed elsewhere", "task:damaged")
+
+
+def every(found, task):
+    return [rank[f"task:{task}"] for rank in found]
+
+
+def test_a_resumed_run_has_the_same_bits(found):
+    for rank in every(found, "resumed"):
+        for whole, resumed in rank.values():
+            assert whole == resumed
+
+
+def test_a_checkpoint_is_a_folder_with_a_manifest_and_nothing_old(found, folder):
+    saved = folder / "ConjugateGradient"
+    assert {path.name for path in saved.iterdir()} == {"manifest.json", "iteration-00000007"}
+    names = {path.name for path in (saved / "iteration-00000007").iterdir()}
+    assert names == {f"part-0000{k}-of-00003" for k in range(3)}
+    manifest = json.loads((saved / "manifest.json").read_text())
+    assert (manifest["files"], manifest["processes"]) == ("iteration-00000007", 3)
+
+
+def test_another_number_of_processes_goes_on_to_the_same_values(others):
+    for rank in every(others, "resumed elsewhere"):
+        assert rank["error"] <= 1e-10
+        assert rank["begins"] == 7
+
+
+def test_what_is_no_manifest_is_refused_everywhere(others):
+    for rank in every(others, "damaged"):
+        assert rank["manifest"].startswith("CheckpointError: ")
+        assert "no manifest" in rank["manifest"]
+        assert "is no folder" in rank["file"]
+        assert "over any number of processes" in rank["alone"]
+
+
+def test_a_callback_of_one_stops_all_by_one_clock(found):
+    stops = every(found, "callback")
+    assert {stop for stop, _ in stops} == {"stopped by the callback at iteration 3"}
+    assert len({seconds for _, seconds in stops}) == 1
+
+
+def test_ctrl_c_of_one_stops_all_with_a_result(found):
+    assert set(every(found, "interrupt")) == {"interrupted after iteration 2"}
+
+
+def test_other_arguments_are_an_error_everywhere(found):
+    for said in every(found, "arguments"):
+        assert said.startswith("RanksError: processes of this run do not agree")
+        assert "process 1: arguments" in said
+
+
+def test_an_error_of_all_ends_the_run_for_all_and_nothing_else(found):
+    assert set(every(found, "alike")) == {("iteration 3 raised ArithmeticError: everywhere", 2)}
+
+
+def test_values_of_two_types_are_refused(found):
+    assert all("RanksError" in said and "float32" in said for said in every(found, "dtype"))
+
+
+def test_rows_in_other_places_are_refused(found):
+    assert set(every(found, "places")) == {"ValueError"}
+
+
+def test_an_iteration_takes_few_collectives_and_bytes(found):
+    """CG on FullRank: at most 8 small collectives; bytes of three times R and 1 % more."""
+    for rank in every(found, "traffic"):
+        assert 0 < rank["small"] <= 8
+        assert rank["large"] == 3
+        assert rank["bytes"] <= 1.01 * 3 * rank["d2"] * rank["r"] * 8
+        assert rank["wire"] <= 0.51 * rank["bytes"]
+        assert rank["rounding"] < 1e-5
+
+
+def test_an_error_of_one_is_told_to_the_others_at_once(found):
+    said = every(found, "one fails")
+    assert said[1] == "ValueError: only here"
+    for other in (said[0], said[2]):
+        assert other.startswith("RanksError: ")
+        assert "process 1 failed: ValueError: only here" in other
