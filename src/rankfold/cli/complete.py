@@ -51,6 +51,7 @@ def complete(
     report: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Save the run here every minute.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on from a checkpoint of the same command.")] = None,
+    device: Annotated[str, typer.Option(help="Where the last fit runs: cpu, cuda or auto.")] = "cpu",
     json: options.Json = False,
 ) -> None:
     """Complete a matrix from a file of known entries: row, column, value.
@@ -74,6 +75,8 @@ def complete(
         check_writable(path)
     if plot is not None:
         check_format(plot)
+    if device not in ("cpu", "cuda", "auto"):
+        raise typer.BadParameter(f"--device is cpu, cuda or auto, not {device!r}")
     if duplicates not in ("keep", "error"):
         raise typer.BadParameter(f"--duplicates is keep or error, not {duplicates!r}")
     columns = options.column_of(row), options.column_of(col), options.column_of(value)
@@ -87,6 +90,7 @@ def complete(
         bayesian="auto" if bayesian is None else bayesian,
         max_iter=max_iter,
         tol=options.number_or_auto(tol, float, "--tol"),
+        device=device,
         random_state=seed,
         verbose=1,
     )

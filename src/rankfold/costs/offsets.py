@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import array_namespace, is_torch_array
 from numpy.typing import ArrayLike, NDArray
 
 from rankfold.costs.base import Array, Cost, Evaluation, LineBlocks
 from rankfold.costs.completion import Completion
 from rankfold.costs.offset_system import OffsetSystem
-from rankfold.entries.arrays import checked_factors, like
+from rankfold.entries.arrays import check_factors, checked_factors, like, near
 from rankfold.entries.given_arrays import check_size, real_vector
+from rankfold.entries.store import EntryStore
+from rankfold.linalg import asarray_like
+from rankfold.linalg.primitives import on_host
 from rankfold.remembered import remembered
 
 Floats = NDArray[np.float64]
@@ -72,30 +76,34 @@ class WithOffsets(Cost):
             raise ValueError("offsets are eliminated exactly for the square loss only")
         _check_ridges(mean, rows, cols)
         self.completion, self.shape = cost, cost.shape
-        self._system = OffsetSystem(cost.observed, mean, rows, cols, by_counts)
+        store = cost.store if getattr(cost.store, "on_device", False) else cost.observed
+        self._system = OffsetSystem(store, mean, rows, cols, by_counts)
 
     def offsets(self, L: Array, R: Array) -> Offsets:
         """Return the best offsets for W = L Rᵀ."""
-        A, B = checked_factors(self.shape, (L,), (R,))
-        beta = self._system.offsets(A, B)
+        beta = on_host(self._system.offsets(*self._near(L, R)))
         return Offsets(float(beta[-1]), *np.split(beta[:-1], [self.shape[0]]))
+
+    def _near(self, L: Array, R: Array) -> list[Any]:
+        """Checked factors where the system of the offsets is."""
+        return near_factors(self.shape, (L,), (R,), self.completion.store)
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ: as the offsets are optimal, theirs vanish."""
-        A, B = checked_factors(self.shape, (L,), (R,))
+        A, B = self._near(L, R)
         beta = self._system.offsets(A, B)
         value, f_L, f_R = self.completion.evaluate(*self._with(A, B, beta))
         return Evaluation(value + self._system.penalty(beta), *without_offsets(L, f_L, f_R))
 
     def value(self, L: Array, R: Array) -> float:
         """Value alone."""
-        A, B = checked_factors(self.shape, (L,), (R,))
+        A, B = self._near(L, R)
         beta = self._system.offsets(A, B)
         return self.completion.value(*self._with(A, B, beta)) + self._system.penalty(beta)
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
         """Change of `f_L` and `f_R` along (dL, dR), the change of the offsets included."""
-        A, dA, B, dB = checked_factors(self.shape, (L, dL), (R, dR))
+        A, dA, B, dB = near_factors(self.shape, (L, dL), (R, dR), self.completion.store)
         beta = self._system.offsets(A, B)
         change = -self._system.solve(self._system.sums(dA, B) + self._system.sums(A, dB))
         here, moving = self._with(A, B, beta), self._with(dA, dB, change, constant=0.0)
@@ -111,20 +119,20 @@ class WithOffsets(Cost):
         With the offsets held, it is that of completion. Letting them follow lowers it by aᵀH⁻¹a / |Ω|, a(t)
         being the sums by row, by column and in all of the change of W on Ω, and H the offsets' system.
         """
-        factors = checked_factors(self.shape, Ls, Rs)
+        factors = near_factors(self.shape, Ls, Rs, self.completion.store)
         As, Bs = factors[: len(Ls)], factors[len(Ls) :]
         system, beta = self._system, self._system.offsets(As[0], Bs[0])
-        zero = np.zeros_like(beta)
+        zero = 0 * beta
         lines = [self._with(As[0], Bs[0], beta), *(self._with(A, Bs[0], zero, 0.0) for A in As[1:])]
         lines_R = [lines[0][1], *(self._with(As[0], B, zero, 0.0)[1] for B in Bs[1:])]
         coefficients = self.completion.polynomial([line[0] for line in lines], lines_R)
         coefficients[0] += system.penalty(beta)
-        sums = np.zeros((len(As) + len(Bs) - 1, beta.size))
+        sums = array_namespace(beta).stack([zero] * (len(As) + len(Bs) - 1))
         for i, A in enumerate(As):
             for j, B in enumerate(Bs):
                 if i + j:
                     sums[i + j] += system.sums(A, B)
-        gains = sums @ system.solve(sums.T) / self.completion.observed.size
+        gains = on_host(sums @ system.solve(sums.T)) / self.completion.store.size
         for k in range(1, len(sums)):
             for m in range(1, len(sums)):
                 coefficients[k + m] -= gains[k, m]
@@ -133,7 +141,7 @@ class WithOffsets(Cost):
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return the start point of completion of what the offsets alone leave over."""
         mean, rows, cols = self.offsets(*(np.zeros((d, 1)) for d in self.shape))
-        left = self.completion.observed.with_values(lambda i, j, y: y - (mean + rows[i] + cols[j]))
+        left = self.completion.store.with_values(lambda i, j, y: y - (mean + rows[i] + cols[j]))
         return Completion.from_observed(left).start(rank, seed)
 
     def fingerprint(self) -> dict[str, str | float]:
@@ -147,8 +155,16 @@ class WithOffsets(Cost):
 
     def _with(self, A: Any, B: Any, beta: Floats, constant: float = 1.0) -> tuple[Any, Any]:
         """[A, b + μ, 1] and [B, 1, c], whose product is W with the offsets added."""
-        b, c = np.split(beta[:-1], [self.shape[0]])
-        return with_offsets(A, B, b + beta[-1], c, constant)
+        d = self.shape[0]
+        return with_offsets(A, B, beta[:d] + beta[-1], beta[d:-1], constant)
+
+
+def near_factors(shape: tuple[int, int], Ls: Any, Rs: Any, store: EntryStore) -> list[Any]:
+    """Return all L, then all R, checked: NumPy's, or where the entries are if that is a GPU."""
+    if not getattr(store, "on_device", False):
+        return checked_factors(shape, Ls, Rs)
+    check_factors(shape, Ls, Rs)
+    return [A.contiguous() if is_torch_array(A) else store.asarray(A) for A in (*Ls, *Rs)]
 
 
 def _check_ridges(*ridges: float | None) -> None:
@@ -163,15 +179,16 @@ def _check_ridges(*ridges: float | None) -> None:
 
 def with_offsets(A: Any, B: Any, rows: Any, cols: Any, constant: float = 1.0) -> tuple[Any, Any]:
     """[A, rows, 1] and [B, 1, cols], whose product has the offsets added; `constant` in place of 1."""
-    left = np.column_stack([A, rows, np.full(len(A), constant)])
-    right = np.column_stack([B, np.full(len(B), constant), cols])
-    return left.astype(A.dtype, copy=False), right.astype(A.dtype, copy=False)
+    xp = array_namespace(A)
+    rows, cols = asarray_like(rows, A)[:, None], asarray_like(cols, A)[:, None]
+    left = xp.concat([A, rows, xp.full_like(rows, constant)], axis=1)
+    return left, xp.concat([B, xp.full_like(cols, constant), cols], axis=1)
 
 
 def without_offsets(example: Array, f_L: Any, f_R: Any) -> tuple[Array, Array]:
     """Drop the columns of the offsets."""
-    f_L, f_R = (np.ascontiguousarray(f[:, :-2]) for f in (f_L, f_R))
-    return like(example, f_L), like(example, f_R)
+    left, right = near(f_L[:, :-2], f_R[:, :-2])
+    return like(example, left), like(example, right)
 
 
 class GivenOffsets(Cost):
@@ -200,13 +217,13 @@ class GivenOffsets(Cost):
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ."""
-        A, B = checked_factors(self.shape, (L,), (R,))
+        A, B = near_factors(self.shape, (L,), (R,), self.completion.store)
         value, f_L, f_R = self.completion.evaluate(*with_offsets(A, B, self.rows, self.cols))
         return Evaluation(value, *without_offsets(L, f_L, f_R))
 
     def value(self, L: Array, R: Array) -> float:
         """Value alone."""
-        A, B = checked_factors(self.shape, (L,), (R,))
+        A, B = near_factors(self.shape, (L,), (R,), self.completion.store)
         return self.completion.value(*with_offsets(A, B, self.rows, self.cols))
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
@@ -218,16 +235,16 @@ class GivenOffsets(Cost):
         return without_offsets(L, *self.completion.gauss_newton(*self._along(L, R, dL, dR)))
 
     def _along(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Any, ...]:
-        A, dA, B, dB = checked_factors(self.shape, (L, dL), (R, dR))
+        A, dA, B, dB = near_factors(self.shape, (L, dL), (R, dR), self.completion.store)
         here = with_offsets(A, B, self.rows, self.cols)
         return *here, *with_offsets(dA, dB, np.zeros_like(self.rows), np.zeros_like(self.cols), 0.0)
 
     def line_blocks(self, L: Array, R: Array) -> LineBlocks:
         """Return the blocks of completion at W with the offsets, less their rows and columns."""
-        A, B = checked_factors(self.shape, (L,), (R,))
+        A, B = near_factors(self.shape, (L,), (R,), self.completion.store)
         r = A.shape[1]
         blocks = self.completion.line_blocks(*with_offsets(A, B, self.rows, self.cols))
-        return LineBlocks(*(np.ascontiguousarray(side[:, :r, :r]) for side in blocks))
+        return LineBlocks(*(1 * side[:, :r, :r] for side in blocks))
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return the start point of the completion cost without the offsets."""

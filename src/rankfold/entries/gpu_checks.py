@@ -52,8 +52,15 @@ def checked_tensors(
     return tensors["rows"], tensors["cols"], tensors["values"], weight
 
 
+def tensor_of(array: Any) -> Tensor:
+    """An array of any library as a tensor: in its memory, where that is the CPU's and may be written to."""
+    if array_api_compat.is_torch_array(array):
+        return array.detach()
+    return torch.as_tensor(np.require(np.asarray(array), requirements=["W"]))
+
+
 def _tensor(name: str, array: Any, place: Any) -> Tensor:
-    tensor = array.detach() if array_api_compat.is_torch_array(array) else torch.as_tensor(np.asarray(array))
+    tensor = tensor_of(array)
     if tensor.dim() != 1:
         raise ValueError(f"{name} must be one-dimensional; got shape {tuple(tensor.shape)}")
     if name in ("rows", "cols"):

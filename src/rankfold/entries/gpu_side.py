@@ -58,6 +58,11 @@ class GpuSide:
             0, self.line.long(), sizes
         )
 
+    def positions(self) -> tuple[Tensor, Tensor]:
+        """The line of each entry, and its place there."""
+        sizes = self.start[1:] - self.start[:-1]
+        return torch.repeat_interleave(self.line.long(), sizes), self.index.long()
+
     def layout(self, A: Tensor) -> dict[str, int]:
         """How a pass with factors like A is laid out over programs."""
         return kernels.gpu.layout(A.shape[1], A.element_size(), self.index.shape[0] / self.lines)
