@@ -79,6 +79,12 @@ def test_other_values_at_the_rows_they_are_of():
     every_store.close(other.value(L, R, every_store.SQUARE), np.mean(entries.weights * e * e))
 
 
+def test_rows_outside_are_refused():
+    entries = draw(9, 9, 8, 0.6)
+    with pytest.raises(ValueError, match=r"rows\[\d+\] is 8; out of range: must be from 0 to 7"):
+        build(Entries(entries.rows, entries.cols, entries.values, (8, 8)))
+
+
 def test_what_outgrows_the_memory_is_streamed(monkeypatch):
     from rankfold.entries import gpu_streamed
 

@@ -13,7 +13,7 @@ from scipy import linalg, sparse
 from rankfold.entries.observed import Observed
 from rankfold.entries.operators import Indicator, SparseMatrix
 from rankfold.entries.sorted_entries import SortedEntries
-from rankfold.entries.store import Array, Operator
+from rankfold.entries.store import Array
 from rankfold.linalg.primitives import on_host
 
 Floats = NDArray[np.float64]
@@ -58,7 +58,7 @@ class OffsetSystem:
 
     def penalty(self, beta: Array) -> float:
         """What the ridges charge for β."""
-        return float(self.ridges @ beta**2) / self.size
+        return float(self.ridges @ beta**2) / int(self.size)
 
     def solve(self, rhs: Array) -> Array:
         """H⁻¹ times one right-hand side, or several as columns."""
@@ -78,7 +78,8 @@ class OffsetSystem:
         own = slice(0, d1), slice(d1, d1 + d2)
         products: tuple[Product, Product] = self.entry_weights.__matmul__, self.entry_weights.transposed_times
         tall = d1 >= d2
-        self.large, self.small = own if tall else own[::-1]
+        self.large: slice = own[0] if tall else own[1]
+        self.small: slice = own[1] if tall else own[0]
         self._N_times, self._N_transposed_times = products if tall else products[::-1]
         # An infinite diagonal holds offsets of the large side at 0; a row and column of the identity, others.
         diagonal, free = diagonal[:, None], free[:, None]
@@ -151,11 +152,11 @@ def conjugate_gradients(times: Product, rhs: Array, diagonal: Array) -> Array:
     return x
 
 
-def _on_pattern(store: Any) -> tuple[Operator, Operator]:
+def _on_pattern(store: Any) -> tuple[Any, Any]:
     """The weights of the entries, and their values times these, on the pattern of Ω in double precision."""
     if not isinstance(store, Observed):
-        weights, values = store.weights_and_values()
-        return weights, values
+        on_device: tuple[Any, Any] = store.weights_and_values()
+        return on_device
     sides = [side.data.astype(np.float64) for side in store.sides]
     weights = SparseMatrix(store, (sides[0][:, 1], sides[1][:, 1])) if store.weighted else Indicator(store)
     return weights, SparseMatrix(store, (sides[0].prod(axis=1), sides[1].prod(axis=1)))
@@ -165,7 +166,7 @@ def _as_double(numbers: Array) -> Array:
     return numbers.astype(np.float64, copy=False)
 
 
-def _sums(S: Operator, A: Array, B: Array) -> Array:
+def _sums(S: Any, A: Array, B: Array) -> Array:
     """Sums of the entries of A Bᵀ, each times that of S: by row, by column and in all."""
     by_row, by_col = _row_dots(A, S @ B), _row_dots(B, S.transposed_times(A))
     xp = array_namespace(A)

@@ -255,8 +255,8 @@ class GpuSparseMatrix:
     def _times(self, side: GpuSide, values: Tensor, X: Array) -> Array:
         if X.ndim != 2 or X.shape[0] != side.length:
             raise ValueError(f"a block of {side.length} rows is needed; got shape {tuple(X.shape)}")
-        (block,) = self.observed._tensors(X)
-        return _like(X, replace(side, value=values).swept(kernels.gpu.product, (block.to(values.dtype),), ()))
+        block = tensor_of(X).to(values.device, values.dtype).contiguous()
+        return _like(X, replace(side, value=values).swept(kernels.gpu.product, (block,), ()))
 
 
 @functools.lru_cache(maxsize=64)

@@ -28,12 +28,7 @@ def checked_tensors(
     if not lengths["values"]:
         raise ValueError("values is empty: give at least one observed entry")
     for name, size in zip(("rows", "cols"), shape, strict=True):
-        _refuse(
-            name,
-            tensors[name],
-            (tensors[name] < 0) | (tensors[name] >= size),
-            f"out of range: must be from 0 to {size - 1} for this shape",
-        )
+        refuse_outside(name, tensors[name], size)
     _refuse(
         "values",
         tensors["values"],
@@ -70,6 +65,12 @@ def _tensor(name: str, array: Any, place: Any) -> Tensor:
     if tensor.is_complex():
         raise TypeError(f"{name} must be real numbers; got {tensor.dtype}")
     return tensor.to(place, torch.float32 if tensor.dtype == torch.float32 else torch.float64, copy=True)
+
+
+def refuse_outside(name: str, places: Tensor, size: int) -> None:
+    """Raise ValueError if there are places beyond a side of so many lines."""
+    outside = (places < 0) | (places >= size)
+    _refuse(name, places, outside, f"out of range: must be from 0 to {size - 1} for this shape")
 
 
 def _refuse(name: str, tensor: Tensor, wrong: Tensor, why: str) -> None:

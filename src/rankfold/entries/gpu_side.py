@@ -144,8 +144,8 @@ def sorted_side(
             by_weight = torch.sort(weight, stable=True).indices
             order = by_weight[torch.sort(value[by_weight], stable=True).indices]
         order = order[torch.sort((own * length + across)[order], stable=True).indices]
-    counts = torch.bincount(own, minlength=lines)
-    own, across = own[order], across[order].to(torch.int32)
+    del key
+    counts, across = torch.bincount(own, minlength=lines), across.to(torch.int32)[order]
     return _cut(lines, length, counts, across, value[order], None if weight is None else weight[order])
 
 

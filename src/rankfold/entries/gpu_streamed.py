@@ -12,18 +12,20 @@ from numpy.typing import DTypeLike, NDArray
 
 from rankfold.entries.arrays import check_factors
 from rankfold.entries.gpu import GpuObserved, GpuSparseMatrix, _like
-from rankfold.entries.gpu_checks import Tensor, tensor_of
+from rankfold.entries.gpu_checks import Tensor, refuse_outside, tensor_of
 from rankfold.entries.gpu_side import GpuSide
 from rankfold.entries.store import Array, EntryLoss, NewValues
 
 SLAB = 1 << 28  # entries of a slab, at most, unless a single row has more
+Sides = tuple[str, ...]
+_BOTH: Sides = ("by_row", "by_column")
 _SORTING = 80  # bytes that an entry takes on the GPU while entries are sorted
 
 
 def outgrows(count: int, device: Any) -> bool:
     """Whether so many entries are too many for the memory of a GPU."""
     place = torch.device(device)
-    return place.type == "cuda" and count * _SORTING > torch.cuda.mem_get_info(place)[0]
+    return bool(place.type == "cuda" and count * _SORTING > torch.cuda.mem_get_info(place)[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +49,9 @@ class StreamedObserved:
         weights: Any = None, duplicates: str = "error", device: Any = "cuda",
     ) -> StreamedObserved:  # fmt: skip
         """Sort triples slab by slab on the device."""
-        i, *others = (None if x is None else tensor_of(x) for x in (rows, cols, values, weights))
+        i: Tensor = tensor_of(rows)
+        refuse_outside("rows", i, shape[0])
+        others = [None if x is None else tensor_of(x) for x in (cols, values, weights)]
         ends = torch.cumsum(torch.bincount(i.long(), minlength=shape[0]), 0)
         slabs, first = [], 0
         while first < shape[0]:
@@ -56,7 +60,7 @@ class StreamedObserved:
             here = (i >= first) & (i < last)
             j, y, w = (None if x is None else x[here] for x in others)
             given = i[here] - first, j, y, (min(last, shape[0]) - first, shape[1]), w, duplicates
-            slabs.append(_at_home(GpuObserved.from_triples(*given, device=device)))
+            slabs.append(at_home(GpuObserved.from_triples(*given, device=device)))
             first = last
         return StreamedObserved(shape, tuple(slabs), torch.device(device))
 
@@ -94,7 +98,7 @@ class StreamedObserved:
     def value(self, L: Array, R: Array, loss: EntryLoss) -> float:
         """Mean loss at L Rᵀ alone."""
         A, B = self._tensors((L,), (R,))
-        parts = (slab.size * slab.value(A[own], B, loss) for own, slab in self._each(columns=False))
+        parts = (slab.size * slab.value(A[own], B, loss) for own, slab in self._each(("by_row",)))
         return sum(parts) / self.size
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss) -> tuple[Array, Array]:
@@ -117,7 +121,7 @@ class StreamedObserved:
         As, Bs = tall[: len(Ls)], tall[len(Ls) :]
         apart = min(every, len(self.slabs))
         total, entries = np.zeros(2 * (len(Ls) + len(Rs)) - 3), 0
-        for own, slab in self._each(columns=False, apart=apart):
+        for own, slab in self._each(("by_row",), apart):
             total += slab.size * slab.polynomial([A[own] for A in As], Bs, every // apart)
             entries += slab.size
         return total / entries
@@ -131,30 +135,29 @@ class StreamedObserved:
     def gradient(self, L: Array, R: Array, loss: EntryLoss) -> StreamedMatrix:
         """Return S, whose entries outside Ω are made anew for each product."""
         A, B = self._tensors((L,), (R,))
-        return StreamedMatrix(self, lambda slab, own: slab.gradient(A[own], B, loss), mean=True)
+        return StreamedMatrix(self, lambda slab, own: slab.gradient(A[own], B, loss), mean=True, both=True)
 
     def targets(self, loss: EntryLoss) -> StreamedMatrix:
         """Return the entries of W that the data ask for, seen from W = 0."""
-        return StreamedMatrix(self, lambda slab, own: slab.targets(loss), mean=False)
+        both = not loss.is_square  # which are the values themselves
+        return StreamedMatrix(self, lambda slab, own: slab.targets(loss), mean=False, both=both)
 
     def value_at_zero(self, loss: EntryLoss) -> float:
         """Mean loss at W = 0."""
-        zero = [
-            torch.zeros((d, 1), dtype=self.slabs[0].by_row.value.dtype, device=self.device)
-            for d in self.shape
-        ]
-        return self.value(*zero, loss)
+        kind = self.slabs[0].by_row.value.dtype
+        L, R = (torch.zeros((d, 1), dtype=kind, device=self.device) for d in self.shape)
+        return self.value(L, R, loss)
 
     def astype(self, dtype: DTypeLike) -> StreamedObserved:
         """Return the same set with values of another type."""
-        return replace(self, slabs=tuple(_at_home(slab.astype(dtype)) for slab in self.slabs))
+        return replace(self, slabs=tuple(at_home(slab.astype(dtype)) for slab in self.slabs))
 
     def with_values(self, values: NewValues) -> StreamedObserved:
         """Return the same set with the values `values(rows, cols, old)`; weights are kept."""
         slabs, first = [], 0
         for slab in self.slabs:
             moved = lambda rows, cols, old, first=first: values(rows + first, cols, old)  # noqa: E731
-            slabs.append(_at_home(slab.with_values(moved)))
+            slabs.append(at_home(slab.with_values(moved)))
             first += slab.shape[0]
         return replace(self, slabs=tuple(slabs))
 
@@ -175,8 +178,8 @@ class StreamedObserved:
             cols = part * of_cols if cols is None else cols.add_(of_cols, alpha=part)
         return value, torch.cat(rows), cols
 
-    def _each(self, columns: bool = True, apart: int = 1) -> Iterator[tuple[slice, GpuObserved]]:
-        """Slabs with their rows, on the device; one in `apart`, and with entries by column if asked for."""
+    def _each(self, sides: Sides = _BOTH, apart: int = 1) -> Iterator[tuple[slice, GpuObserved]]:
+        """Slabs with their rows, one in `apart`, whose sides that are asked for are on the device."""
         ends = np.cumsum([slab.shape[0] for slab in self.slabs]).tolist()
         chosen = [(slice(end - slab.shape[0], end), slab) for end, slab in zip(ends, self.slabs, strict=True)]
         chosen = chosen[::apart]
@@ -185,14 +188,14 @@ class StreamedObserved:
             return
         copies, compute, done = torch.cuda.Stream(self.device), torch.cuda.current_stream(self.device), None
         copies.wait_stream(compute)
-        ahead = _sent(chosen[0][1], self.device, copies, columns)
+        ahead = _sent(chosen[0][1], self.device, copies, sides)
         for k, (own, _) in enumerate(chosen):
             slab = ahead
             compute.wait_stream(copies)
             if k + 1 < len(chosen):
                 if done is not None:
                     done.synchronize()  # two slabs at a time are on the device, and no more
-                ahead = _sent(chosen[k + 1][1], self.device, copies, columns)
+                ahead = _sent(chosen[k + 1][1], self.device, copies, sides)
             yield own, slab
             done = compute.record_event()
 
@@ -204,6 +207,7 @@ class StreamedMatrix:
     observed: StreamedObserved
     slab_of: Callable[[GpuObserved, slice], GpuSparseMatrix]
     mean: bool  # whether its entries were divided by the number of those in the slab
+    both: bool  # whether a slab's are made of its entries by row and by column
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -218,14 +222,14 @@ class StreamedMatrix:
     def __matmul__(self, X: Array) -> Array:
         """S X."""
         Y, parts = self._tensor(X), []
-        for own, slab in self.observed._each():
+        for own, slab in self.observed._each(_BOTH if self.both else ("by_row",)):
             parts.append(self._part(slab) * (self.slab_of(slab, own) @ Y))
         return _like(X, torch.cat(parts))
 
     def transposed_times(self, X: Array) -> Array:
         """Sᵀ X."""
         Y, total = self._tensor(X), None
-        for own, slab in self.observed._each():
+        for own, slab in self.observed._each(_BOTH if self.both else ("by_column",)):
             part = self._part(slab) * self.slab_of(slab, own).transposed_times(Y[own])
             total = part if total is None else total.add_(part)
         return _like(X, total)
@@ -237,17 +241,18 @@ class StreamedMatrix:
         return tensor_of(X).to(self.observed.device)
 
 
-def _at_home(slab: GpuObserved) -> GpuObserved:
-    """The same slab in the host's memory, which a GPU can read by itself."""
-    home = torch.cuda.is_available()
-    return replace(slab, **{
-        name: _moved(getattr(slab, name), lambda t: t.cpu().pin_memory() if home else t.cpu())
-        for name in ("by_row", "by_column")
-    })  # fmt: skip
+def at_home(slab: GpuObserved) -> GpuObserved:
+    """Return the same slab in the host's memory, which a GPU can read by itself."""
+    pinned = torch.cuda.is_available()
+
+    def home(tensor: Tensor) -> Tensor:
+        return tensor.cpu().pin_memory() if pinned else tensor.cpu()
+
+    return replace(slab, by_row=_moved(slab.by_row, home), by_column=_moved(slab.by_column, home))
 
 
-def _sent(slab: GpuObserved, device: Any, stream: Any, columns: bool) -> GpuObserved:
-    """The same slab on its way to the device."""
+def _sent(slab: GpuObserved, device: Any, stream: Any, sides: Sides) -> GpuObserved:
+    """The same slab with some of its sides on their way to the device."""
     compute = torch.cuda.current_stream(device)
 
     def sent(tensor: Tensor) -> Tensor:
@@ -256,9 +261,10 @@ def _sent(slab: GpuObserved, device: Any, stream: Any, columns: bool) -> GpuObse
         return there
 
     with torch.cuda.stream(stream):
-        by_row = _moved(slab.by_row, sent)
-        by_column = _moved(slab.by_column, sent) if columns else slab.by_column
-    return replace(slab, by_row=by_row, by_column=by_column)
+        for name in sides:
+            moved = _moved(getattr(slab, name), sent)
+            slab = replace(slab, by_row=moved) if name == "by_row" else replace(slab, by_column=moved)
+    return slab
 
 
 def _moved(side: GpuSide, move: Callable[[Tensor], Tensor]) -> GpuSide:

@@ -162,7 +162,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         tol: float | Literal["auto"] = "auto",
         max_iter: int = 500,
         dtype: DTypeLike = "float64",
-        device: Literal["cpu", "cuda", "auto"] = "cpu",
+        device: str = "cpu",
         warm_start: bool = False,
         shape: tuple[int, int] | None = None,
         random_state: int | np.random.RandomState | None = None,
