@@ -1,4 +1,7 @@
-"""Completion on a GPU: `python -m benchmarks.gpu [--large] [--huge] [--cpu]`. Needs CUDA, torch and Triton."""
+"""Completion on a GPU: `python -m benchmarks.gpu [--large] [--huge] [--cpu] [--streamed 12]`.
+
+Needs CUDA, torch and Triton.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 import rankfold as rf
+from rankfold.entries.gpu import GpuObserved
+from rankfold.entries.gpu_streamed import StreamedObserved, at_home
 
 WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 
@@ -25,6 +30,7 @@ class Case(NamedTuple):
 
     @property
     def goal(self) -> float:
+        """The value at the end, beside that at W = 0."""
         return 1e-12 if self.single else 1e-20
 
 
@@ -75,8 +81,9 @@ def per_iteration(work: Any) -> tuple[float, float]:
 
 
 def built(case: Case) -> tuple[float, rf.Completion]:
-    costs, entries = [], instance(case.size, case.rank, case.oversampling, torch.float32 if case.single else torch.float64)
-    took = seconds(lambda: (costs.clear(), costs.append(rf.Completion(*entries))), 3)
+    dtype = torch.float32 if case.single else torch.float64
+    costs, entries = [], instance(case.size, case.rank, case.oversampling, dtype)
+    took = seconds(lambda: (costs.clear(), costs.append(rf.Completion(*entries))), 1 if case in HUGE else 3)
     return took, costs.pop()
 
 
@@ -91,7 +98,7 @@ def measure(case: Case) -> None:
         return results[0]
 
     cost.value_at_zero, solve()  # compiles what is needed
-    start, total = seconds(problem.start, 5), seconds(solve, 5)
+    start, total = seconds(problem.start, 3), seconds(solve, 5)
     launches, waits = per_iteration(solve)
     L, R = problem.geometry.factors(results[-1].x)
     evaluate = seconds(lambda: cost.evaluate(L, R), 20)
@@ -115,7 +122,55 @@ def on_cores(case: Case) -> None:
     problem = rf.Problem(cost, rf.FullRank(cost.shape, case.rank, metric="preconditioned"))
     solve = lambda: rf.minimize(problem, "cg", tolerance=case.goal)  # noqa: E731
     solve()
-    print(f"{case.name} on the CPU: {1e3 * seconds(solve, 3):.0f} ms, {solve().iterations} iterations", flush=True)
+    print(
+        f"{case.name} on the CPU: {1e3 * seconds(solve, 3):.0f} ms, {solve().iterations} iterations",
+        flush=True,
+    )
+
+
+def streamed(slabs: int, rank: int = 16) -> None:
+    """3·10⁹ entries in the host's memory: what a run takes, beside the rate of the link."""
+    size, per_slab = slabs * 976_562, 250_000_000
+    draw = torch.Generator(device="cuda").manual_seed(0)
+    A, B = (torch.randn((size, rank), device="cuda", generator=draw) for _ in range(2))
+    found, rows = [], size // slabs
+    began = time.perf_counter()
+    for k in range(slabs):
+        where = torch.unique(torch.randint(0, rows * size, (per_slab,), device="cuda", generator=draw))
+        i, j = where // size, where % size
+        values = torch.empty(len(i), device="cuda")
+        for first in range(0, len(i), 1 << 25):
+            part = slice(first, first + (1 << 25))
+            values[part] = (A[i[part] + k * rows] * B[j[part]]).sum(1)
+        del where
+        found.append(at_home(GpuObserved.from_triples(i, j, values, (rows, size), duplicates="keep")))
+        del i, j, values
+        torch.cuda.empty_cache()
+    store = StreamedObserved((size, size), tuple(found), torch.device("cuda"))
+    cost = rf.Completion.from_observed(store)
+    build = time.perf_counter() - began
+    host, there = (
+        torch.empty(1 << 30, dtype=torch.uint8).pin_memory(),
+        torch.empty(1 << 30, dtype=torch.uint8, device="cuda"),
+    )
+    link = 2**30 / seconds(lambda: there.copy_(host, non_blocking=True), 5) / 1e9
+    problem = rf.Problem(cost, rf.FullRank(cost.shape, rank, metric="preconditioned"))
+    results: list[Any] = []
+    x0: list[Any] = []
+    start = seconds(lambda: x0.append(problem.start()), 1)
+    method = rf.ConjugateGradient(metric="geometry")
+    solve = seconds(
+        lambda: results.append(rf.minimize(problem, method, x0[0], max_iterations=6, tolerance=1e-12)), 1
+    )
+    L, R = problem.geometry.factors(results[0].x)
+    evaluate = seconds(lambda: cost.evaluate(L, R), 2)
+    rate, left = 16 * store.size / evaluate / 1e9, results[0].value / cost.value_at_zero
+    print(
+        f"{store.size:.2e} entries streamed: drawn and sorted {build:.1f} s, start {start:.1f} s, "
+        f"{results[0].iterations} iterations {solve:.1f} s, f/f0 {left:.0e}, "
+        f"evaluate {evaluate:.2f} s = {rate:.0f} GB/s of {link:.0f} GB/s that the link has",
+        flush=True,
+    )
 
 
 def main() -> None:
@@ -123,14 +178,20 @@ def main() -> None:
     parser.add_argument("--large", action="store_true", help="also 1.6e8 and 2e8 entries")
     parser.add_argument("--huge", action="store_true", help="also 1e9 entries")
     parser.add_argument("--cpu", action="store_true", help="the same machine's cores, beside")
+    parser.add_argument(
+        "--streamed", type=int, default=0, metavar="N", help="N times 2.5e8 entries, from the host"
+    )
     options = parser.parse_args()
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
-    print("instance | entries | build | start | start and solve, ms | iterations | f/f0 | launches | waits | evaluate | polynomial | derivative | GiB")
+    print("| instance | entries | build | start | start and solve, ms | iterations | f/f0 ", end="")
+    print("| launches | waits | evaluate | polynomial | derivative | GiB |")
     for case in (*SMALL, *(LARGE if options.large else ()), *(HUGE if options.huge else ())):
         measure(case)
         torch.cuda.empty_cache()
     for case in SMALL if options.cpu else ():
         on_cores(case)
+    if options.streamed:
+        streamed(options.streamed)
 
 
 if __name__ == "__main__":

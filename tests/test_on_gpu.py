@@ -12,6 +12,7 @@ from rankfold.linalg import primitives
 from rankfold.linalg.lines import Applied, applied, diagonal_sums, inverted
 
 pytest.importorskip("triton")
+pytestmark = pytest.mark.gpu
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 

@@ -8,7 +8,7 @@ import rankfold as rf
 from costs.catalogue import Cube
 from geometry.variants import VARIANTS
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
 SHAPE = 40, 30
 
 

@@ -18,6 +18,7 @@ from entries import test_stores as every_store
 from entries.stores import draw, factors, on_gpu
 
 pytest.importorskip("triton")
+pytestmark = pytest.mark.gpu
 HAS_GPU = torch.cuda.is_available()
 DEVICE = "cuda" if HAS_GPU else "cpu"
 
@@ -155,8 +156,8 @@ import triton.language as tl
 def compiled(kernel, floats, **constants):
     kinds = {"start": "*i64", "line": "*i32", "index": "*i32", "lines": "i32", "pieces": "i32",
              "every": "i32", "constants": "*fp64", "losses": "*fp64", "cut": "*i64", "after": "*i64",
-             "table": "*i64", "chunk": "i32", "terms": "i32", "small": "i32", "numbers": "*fp64", "N": "*fp64",
-             "U": "*fp32"}
+             "table": "*i64", "chunk": "i32", "terms": "i32", "small": "i32", "numbers": "*fp64",
+             "N": "*fp64", "U": "*fp32"}
     names = kernel.arg_names
     signature = {n: "constexpr" if n in constants else kinds.get(n, floats) for n in names}
     places = {(names.index(n),): value for n, value in constants.items()}

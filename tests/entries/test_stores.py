@@ -14,7 +14,10 @@ from entries import dense_entries as dense
 from entries.stores import STORES, Entries, draw, factors
 from rankfold.entries.store import LineBlockStore, ModelStore
 
-every_store = pytest.mark.parametrize("build", STORES.values(), ids=STORES)
+on_gpu = {"gpu": [pytest.mark.gpu]}
+every_store = pytest.mark.parametrize(
+    "build", [pytest.param(build, marks=on_gpu.get(name, ()), id=name) for name, build in STORES.items()]
+)
 SQUARE = rf.Loss.named("square")
 
 

@@ -68,6 +68,7 @@ def complete(
     memory: Annotated[
         str, typer.Option(help="With --spill: what sorting may take, beside labels and the program itself.")
     ] = "1GB",
+    device: Annotated[str, typer.Option(help="Where the last fit runs: cpu, cuda or auto.")] = "cpu",
     json: options.Json = False,
 ) -> None:
     """Complete a matrix from files of known entries: row, column, value.
@@ -96,6 +97,8 @@ def complete(
         check_writable(path)
     if plot is not None:
         check_format(plot)
+    if device not in ("cpu", "cuda", "auto"):
+        raise typer.BadParameter(f"--device is cpu, cuda or auto, not {device!r}")
     if duplicates not in ("keep", "error"):
         raise typer.BadParameter(f"--duplicates is keep or error, not {duplicates!r}")
     columns = options.column_of(row), options.column_of(col), options.column_of(value)
@@ -114,6 +117,7 @@ def complete(
         clip=clip,
         max_iter=max_iter,
         tol=options.number_or_auto(tol, float, "--tol"),
+        device=device,
         random_state=seed,
         verbose=1,
     )

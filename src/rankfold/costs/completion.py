@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ class Completion(Cost):
         self,
         rows: ArrayLike,
         cols: ArrayLike,
-        values: ArrayLike,
+        values: Any,
         shape: tuple[int, int],
         weights: ArrayLike | None = None,
         loss: str | Loss = "square",
@@ -76,7 +77,8 @@ class Completion(Cost):
             self.loss.check_values(real_vector("values", values))
             self._set(Observed.from_triples(rows, cols, values, shape, weights, duplicates))
         else:
-            self._set(_gpu_store(device).from_triples(rows, cols, values, shape, weights, duplicates, device))
+            kind = _gpu_store(device, 0 if is_torch_array(values) and values.is_cuda else len(values))
+            self._set(kind.from_triples(rows, cols, values, shape, weights, duplicates, device))
             given: Any = values if is_torch_array(values) else np.asarray(values)
             self.loss.check_values(given)
 
@@ -168,6 +170,24 @@ class Completion(Cost):
         """Return the same cost with its data held in another precision; positions are shared, not copied."""
         return self.from_observed(self.store.astype(dtype), self.loss)
 
+    def on(self, device: str) -> Completion:
+        """Return the same cost with its entries, now in memory, on a GPU: "cuda", or "auto" if there is one.
+
+        Examples
+        --------
+        >>> cost = Completion([0, 1], [0, 1], [1.0, 2.0], (2, 2))
+        >>> cost.on("cpu") is cost
+        True
+        """
+        place = usable_device(device)
+        if place == "cpu":
+            return self
+        side = self.observed.by_row
+        weights = side.data[:, 1] if self.observed.weighted else None
+        entries = side.keys.astype(np.int64), side.indices.astype(np.int64), side.data[:, 0]
+        store = _gpu_store(place).from_triples(*entries, self.shape, weights, "keep", place)
+        return self.from_observed(store, self.loss)
+
     def fingerprint(self) -> dict[str, str | float]:
         """That of the entries, where they have one, and the loss."""
         if not hasattr(self.store, "fingerprint"):
@@ -249,12 +269,28 @@ class Completion(Cost):
         return self.store.value_at_zero(self.loss)
 
 
-def _gpu_store(device: Any) -> Any:
-    """Return the store of entries on a GPU, if this machine can have it."""
+def usable_device(device: Any) -> str:
+    """Return "cpu" or "cuda", or raise an error that says what the GPU lacks; for "auto", what there is."""
+    if device not in ("cpu", "cuda", "auto"):
+        raise ValueError(f"device must be 'cpu', 'cuda' or 'auto', not {device!r}")
+    if device != "cpu":
+        try:
+            _gpu_store("cuda")
+        except (ImportError, RuntimeError):
+            if device == "cuda":
+                raise
+            return "cpu"
+    return "cpu" if device == "cpu" else "cuda"
+
+
+def _gpu_store(device: Any, count: int = 0) -> Any:
+    """Return the store for entries on a GPU, or for more than it holds, if this machine can have it."""
     try:
         import torch
 
         from rankfold.entries.gpu import GpuObserved
+
+        import_module("triton")  # which kernels need, later
     except ImportError as missing:
         raise ImportError(
             f"device={str(device)!r} needs torch and Triton ({missing.name} is not installed): "
@@ -264,4 +300,6 @@ def _gpu_store(device: Any) -> Any:
         raise RuntimeError(
             f"device={str(device)!r}, but torch finds no GPU here: leave device out, or use 'cpu'"
         )
-    return GpuObserved
+    from rankfold.entries.gpu_streamed import StreamedObserved, outgrows
+
+    return StreamedObserved if outgrows(count, device) else GpuObserved

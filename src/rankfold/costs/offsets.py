@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import array_namespace, is_torch_array
 from numpy.typing import ArrayLike, NDArray
 
 from rankfold.costs.base import Array, Cost, Evaluation, LineBlocks
 from rankfold.costs.completion import Completion
 from rankfold.costs.offset_system import OffsetSystem
-from rankfold.entries.arrays import check_factors, like, to_numpy
+from rankfold.entries.arrays import check_factors, like, near, to_numpy
 from rankfold.entries.given_arrays import check_size, real_vector
+from rankfold.linalg import asarray_like
+from rankfold.linalg.primitives import on_host
 from rankfold.linalg.rows import at_hand, in_place_of, is_spread, whole
 from rankfold.remembered import remembered
 
@@ -83,7 +86,7 @@ class WithOffsets(Cost):
     def offsets(self, L: Array, R: Array) -> Offsets:
         """Return the best offsets for W = L Rᵀ."""
         A, B = at_hand_of(self.completion, (L,), (R,))
-        beta = self._system.offsets(A, B)
+        beta = on_host(self._system.offsets(A, B))
         rows, cols = np.split(beta[:-1], [len(A)])
         return Offsets(float(beta[-1]), self._system.all_rows(rows), cols)
 
@@ -121,17 +124,17 @@ class WithOffsets(Cost):
         factors = at_hand_of(self.completion, Ls, Rs)
         As, Bs = factors[: len(Ls)], factors[len(Ls) :]
         system, beta = self._system, self._system.offsets(As[0], Bs[0])
-        zero = np.zeros_like(beta)
+        zero = 0 * beta
         lines = [self._with(As[0], Bs[0], beta), *(self._with(A, Bs[0], zero, 0.0) for A in As[1:])]
         lines_R = [lines[0][1], *(self._with(As[0], B, zero, 0.0)[1] for B in Bs[1:])]
         coefficients = self.completion.polynomial([line[0] for line in lines], lines_R)
         coefficients[0] += system.penalty(beta)
-        sums = np.zeros((len(As) + len(Bs) - 1, beta.size))
+        sums = array_namespace(beta).stack([zero] * (len(As) + len(Bs) - 1))
         for i, A in enumerate(As):
             for j, B in enumerate(Bs):
                 if i + j:
                     sums[i + j] += system.sums(A, B)
-        gains = system.inner(sums, system.solve(sums.T)) / self.completion.store.size
+        gains = on_host(system.inner(sums, system.solve(sums.T))) / self.completion.store.size
         for k in range(1, len(sums)):
             for m in range(1, len(sums)):
                 coefficients[k + m] -= gains[k, m]
@@ -154,8 +157,8 @@ class WithOffsets(Cost):
 
     def _with(self, A: Any, B: Any, beta: Floats, constant: float = 1.0) -> tuple[Any, Any]:
         """[A, b + μ, 1] and [B, 1, c], whose product is W with the offsets added."""
-        b, c = np.split(beta[:-1], [len(A)])
-        return _placed(self.completion, with_offsets(A, B, b + beta[-1], c, constant))
+        d = len(A)
+        return _placed(self.completion, with_offsets(A, B, beta[:d] + beta[-1], beta[d:-1], constant))
 
 
 def _check_ridges(*ridges: float | None) -> None:
@@ -168,9 +171,11 @@ def _check_ridges(*ridges: float | None) -> None:
         )
 
 
-def at_hand_of(cost: Completion, Ls: Sequence[Array], Rs: Sequence[Array]) -> list[NDArray[Any]]:
-    """Return the rows at hand of all L, and all rows of all R, as NumPy arrays."""
+def at_hand_of(cost: Completion, Ls: Sequence[Array], Rs: Sequence[Array]) -> list[Any]:
+    """Return the rows at hand of all L, and all rows of all R: NumPy's, or on a GPU where the entries are."""
     check_factors(cost.shape, Ls, Rs)
+    if getattr(cost.store, "on_device", False):
+        return [A.contiguous() if is_torch_array(A) else cost.store.asarray(A) for A in (*Ls, *Rs)]
     own = _own_rows(cost)
     return to_numpy(*(L.block if is_spread(L) else L[own] for L in Ls), *map(whole, Rs))
 
@@ -188,15 +193,18 @@ def _placed(cost: Completion, factors: tuple[Any, Any]) -> tuple[Any, Any]:
 
 def with_offsets(A: Any, B: Any, rows: Any, cols: Any, constant: float = 1.0) -> tuple[Any, Any]:
     """[A, rows, 1] and [B, 1, cols], whose product has the offsets added; `constant` in place of 1."""
-    left = np.column_stack([A, rows, np.full(len(A), constant)])
-    right = np.column_stack([B, np.full(len(B), constant), cols])
-    return left.astype(A.dtype, copy=False), right.astype(A.dtype, copy=False)
+    xp = array_namespace(A)
+    rows, cols = asarray_like(rows, A)[:, None], asarray_like(cols, A)[:, None]
+    left = xp.concat([A, rows, xp.full_like(rows, constant)], axis=1)
+    return left, xp.concat([B, xp.full_like(cols, constant), cols], axis=1)
 
 
 def without_offsets(example: Array, f_L: Any, f_R: Any) -> tuple[Array, Array]:
     """Drop the columns of the offsets."""
-    f_L, f_R = (in_place_of(f, np.ascontiguousarray(at_hand(f)[:, :-2])) for f in (f_L, f_R))
-    return (f_L, f_R) if is_spread(f_L) else (like(example, f_L), like(example, f_R))
+    left, right = near(at_hand(f_L)[:, :-2], at_hand(f_R)[:, :-2])
+    if is_spread(f_L):
+        return in_place_of(f_L, left), in_place_of(f_R, right)
+    return like(example, left), like(example, right)
 
 
 class GivenOffsets(Cost):
@@ -261,7 +269,7 @@ class GivenOffsets(Cost):
         A, B = at_hand_of(self.completion, (L,), (R,))
         r = A.shape[1]
         blocks = self.completion.line_blocks(*self._with(A, B))
-        return LineBlocks(*(np.ascontiguousarray(side[:, :r, :r]) for side in blocks))
+        return LineBlocks(*(1 * side[:, :r, :r] for side in blocks))
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return the start point of the completion cost without the offsets."""

@@ -209,7 +209,7 @@ class Unobserved(Combination):
     def __init__(self, weight: float, cost: Completion):
         self.weight = _checked_weight(weight)
         zeros = _zeros_like(cost)
-        super().__init__([(weight, Frobenius(1.0)), (-weight * zeros.observed.size, zeros)])
+        super().__init__([(weight, Frobenius(1.0)), (-weight * zeros.store.size, zeros)])
         # Less what is on Ω, the sum over all entries is still a sum of squares, and its blocks are too.
         self.nonnegative, self.has_start, self.has_line_blocks = True, False, True
 
@@ -227,6 +227,8 @@ def _repeated(block: Array, lines: Array) -> Array:
 
 def _zeros_like(cost: Completion) -> Completion:
     """Completion of zeros at the distinct positions of a cost."""
+    if getattr(cost.store, "on_device", False):
+        return Completion.from_observed(cost.store.zeros())  # type: ignore[attr-defined]
     observed, rows = cost.observed, cost.observed.by_row
     if observed.first_repeated >= 0:
         where = np.unique(np.stack([rows.keys, rows.indices], axis=1), axis=0)

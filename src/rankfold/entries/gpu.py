@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from rankfold import kernels
 from rankfold.entries.arrays import check_factors
-from rankfold.entries.gpu_checks import Tensor, checked_tensors
+from rankfold.entries.gpu_checks import Tensor, checked_tensors, tensor_of
 from rankfold.entries.gpu_side import BLOCK, GpuSide, sorted_side
 from rankfold.entries.store import Array, EntryLoss, NewValues
 from rankfold.kernels.formulas import BUILT_IN
@@ -60,6 +60,8 @@ class GpuObserved:
         """Whether entries carry weights."""
         return self.by_row.weight is not None
 
+    #: whether costs over it are best asked in tensors that are where the entries are
+    on_device = True
     #: a sample of as many entries gives step-sizes here: it takes no less time to ask fewer of them
     sampled_entries = 4_000_000
 
@@ -166,7 +168,26 @@ class GpuObserved:
     def asarray(self, numbers: NDArray[Any]) -> Tensor:
         """Numbers as a tensor on the device, of the type of the values."""
         value = self.by_row.value
-        return torch.as_tensor(numbers).to(value.device).to(value.dtype)  # there, where it takes no time
+        return tensor_of(numbers).to(value.device).to(value.dtype)  # there, where it takes no time
+
+    def zeros(self) -> GpuObserved:
+        """Zeros at the same positions, each of which comes once, without weights."""
+        own, across = self.by_row.positions()
+        key = torch.unique(own * self.shape[1] + across)
+        values = torch.zeros(len(key), dtype=self.by_row.value.dtype, device=key.device)
+        rows, cols = key // self.shape[1], key % self.shape[1]
+        return self.from_triples(rows, cols, values, self.shape, device=key.device)
+
+    def as_double(self, numbers: Array) -> Tensor:
+        """Numbers as a tensor on the device, in double precision."""
+        return tensor_of(numbers).to(self.by_row.value.device).double()
+
+    def weights_and_values(self) -> tuple[GpuSparseMatrix, GpuSparseMatrix]:
+        """The weights on Ω, ones if there are none, and the values times these, in double precision."""
+        sides = [(side.value.double(), side.weight) for side in (self.by_row, self.by_column)]
+        weights = [torch.ones_like(y) if w is None else w.double() for y, w in sides]
+        values = [y * w for (y, _), w in zip(sides, weights, strict=True)]
+        return GpuSparseMatrix(self, tuple(weights)), GpuSparseMatrix(self, tuple(values))
 
     def _slopes(self, side: GpuSide, A: Tensor, B: Tensor, loss: EntryLoss) -> Tensor:
         out, layout = torch.empty(self.size, dtype=A.dtype, device=A.device), side.layout(A)
@@ -196,10 +217,7 @@ class GpuObserved:
         place, kind = self.by_row.value.device, getattr(arrays[0], "dtype", None)
         if all(type(A) is torch.Tensor and A.device == place and A.dtype == kind for A in arrays):
             return [A.contiguous() for A in arrays]
-        given = [
-            array.detach() if array_api_compat.is_torch_array(array) else torch.as_tensor(np.asarray(array))
-            for array in arrays
-        ]
+        given = [tensor_of(array) for array in arrays]
         kind = torch.float32 if all(tensor.dtype == torch.float32 for tensor in given) else torch.float64
         return [tensor.to(place, kind).contiguous() for tensor in given]
 
@@ -237,8 +255,8 @@ class GpuSparseMatrix:
     def _times(self, side: GpuSide, values: Tensor, X: Array) -> Array:
         if X.ndim != 2 or X.shape[0] != side.length:
             raise ValueError(f"a block of {side.length} rows is needed; got shape {tuple(X.shape)}")
-        (block,) = self.observed._tensors(X)
-        return _like(X, replace(side, value=values).swept(kernels.gpu.product, (block.to(values.dtype),), ()))
+        block = tensor_of(X).to(values.device, values.dtype).contiguous()
+        return _like(X, replace(side, value=values).swept(kernels.gpu.product, (block,), ()))
 
 
 @functools.lru_cache(maxsize=64)

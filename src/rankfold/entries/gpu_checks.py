@@ -28,12 +28,7 @@ def checked_tensors(
     if not lengths["values"]:
         raise ValueError("values is empty: give at least one observed entry")
     for name, size in zip(("rows", "cols"), shape, strict=True):
-        _refuse(
-            name,
-            tensors[name],
-            (tensors[name] < 0) | (tensors[name] >= size),
-            f"out of range: must be from 0 to {size - 1} for this shape",
-        )
+        refuse_outside(name, tensors[name], size)
     _refuse(
         "values",
         tensors["values"],
@@ -52,8 +47,15 @@ def checked_tensors(
     return tensors["rows"], tensors["cols"], tensors["values"], weight
 
 
+def tensor_of(array: Any) -> Tensor:
+    """An array of any library as a tensor: in its memory, where that is the CPU's and may be written to."""
+    if array_api_compat.is_torch_array(array):
+        return array.detach()
+    return torch.as_tensor(np.require(np.asarray(array), requirements=["W"]))
+
+
 def _tensor(name: str, array: Any, place: Any) -> Tensor:
-    tensor = array.detach() if array_api_compat.is_torch_array(array) else torch.as_tensor(np.asarray(array))
+    tensor = tensor_of(array)
     if tensor.dim() != 1:
         raise ValueError(f"{name} must be one-dimensional; got shape {tuple(tensor.shape)}")
     if name in ("rows", "cols"):
@@ -63,6 +65,12 @@ def _tensor(name: str, array: Any, place: Any) -> Tensor:
     if tensor.is_complex():
         raise TypeError(f"{name} must be real numbers; got {tensor.dtype}")
     return tensor.to(place, torch.float32 if tensor.dtype == torch.float32 else torch.float64, copy=True)
+
+
+def refuse_outside(name: str, places: Tensor, size: int) -> None:
+    """Raise ValueError if there are places beyond a side of so many lines."""
+    outside = (places < 0) | (places >= size)
+    _refuse(name, places, outside, f"out of range: must be from 0 to {size - 1} for this shape")
 
 
 def _refuse(name: str, tensor: Tensor, wrong: Tensor, why: str) -> None:

@@ -58,6 +58,11 @@ class GpuSide:
             0, self.line.long(), sizes
         )
 
+    def positions(self) -> tuple[Tensor, Tensor]:
+        """The line of each entry, and its place there."""
+        sizes = self.start[1:] - self.start[:-1]
+        return torch.repeat_interleave(self.line.long(), sizes), self.index.long()
+
     def layout(self, A: Tensor) -> dict[str, int]:
         """How a pass with factors like A is laid out over programs."""
         return kernels.gpu.layout(A.shape[1], A.element_size(), self.index.shape[0] / self.lines)
@@ -139,8 +144,8 @@ def sorted_side(
             by_weight = torch.sort(weight, stable=True).indices
             order = by_weight[torch.sort(value[by_weight], stable=True).indices]
         order = order[torch.sort((own * length + across)[order], stable=True).indices]
-    counts = torch.bincount(own, minlength=lines)
-    own, across = own[order], across[order].to(torch.int32)
+    del key
+    counts, across = torch.bincount(own, minlength=lines), across.to(torch.int32)[order]
     return _cut(lines, length, counts, across, value[order], None if weight is None else weight[order])
 
 

@@ -121,6 +121,7 @@ SETTINGS: dict[str, Rule] = {
     "tol": either(TEXT, REAL),
     "max_iter": WHOLE,
     "dtype": either(TEXT, kind("a type of floats", np.dtype, type)),
+    "device": TEXT,
     "warm_start": FLAG,
     "random_state": optional(WHOLE),
     "verbose": either(FLAG, WHOLE),

@@ -262,7 +262,7 @@ def join(cut, after, out, lines, R: tl.constexpr, RP: tl.constexpr):
 
 def columns(width: int) -> int:
     """How many columns a program holds for so many: a power of two."""
-    return max(2, triton.next_power_of_2(width))
+    return max(2, int(triton.next_power_of_2(width)))
 
 
 @functools.lru_cache(maxsize=256)

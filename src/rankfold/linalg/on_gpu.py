@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ Array = Any
 
 def holds(A: Array) -> bool:
     """Whether an array is a tensor on a GPU, where Triton's kernels take it."""
-    return is_torch_array(A) and A.device.type == "cuda"
+    return bool(is_torch_array(A)) and A.device.type == "cuda"
 
 
 def there(numbers: NDArray[Any], example: Array) -> Any:
@@ -26,9 +26,9 @@ def there(numbers: NDArray[Any], example: Array) -> Any:
     return torch.from_numpy(numbers).to(example.device, non_blocking=True)
 
 
-def fit(arrays: Sequence[Array]) -> bool:
+def fit(arrays: Collection[Array]) -> bool:
     """Whether the kernels take these arrays together: tensors on a GPU, narrow, of one width and type."""
-    first = arrays[0]
+    first = next(iter(arrays))
     if not holds(first) or first.shape[1] > kernels.gpu_tall.MOST_COLUMNS or not first.is_floating_point():
         return False
     kind, width, dtype = type(first), first.shape[1], first.dtype
@@ -46,7 +46,9 @@ def grams(sides: Sequence[Sequence[tuple[Array, Array]]]) -> list[list[NDArray[A
     layout = kernels.gpu_tall.layout(rank)
     longest = max(side[0][0].shape[0] for side in sides)
     chunk = kernels.gpu_tall.chunk_of(longest, layout["ROWS"])
-    table = np.array([(A.data_ptr(), B.data_ptr(), A.shape[0]) for A, B in pairs], np.int64)
+    place = {id(A): A.data_ptr() for pair in pairs for A in pair}
+    jobs = [(place[id(A)], place[id(B)], len(side[0][0])) for side in sides for A, B in side]
+    table = np.array(jobs, np.int64)
     shape = -(-longest // chunk), len(pairs), rank, rank
     parts = torch.empty(shape, dtype=torch.float64, device=first.device)
     kernels.gpu_tall.grams[shape[1::-1]](there(table, first), parts, chunk, **layout, FLOATS=_floats(first))

@@ -47,7 +47,7 @@ def grams(*sides: Sequence[Pair]) -> list[list[NDArray[Any]]]:
     if type(first) is np.ndarray:
         if all(_fit_for_kernels([A for pair in pairs for A in pair]) for pairs in sides):
             return _grams_by_kernels(sides)
-    elif on_gpu.fit([A for pairs in sides for pair in pairs for A in pair]):
+    elif on_gpu.fit({id(A): A for pairs in sides for pair in pairs for A in pair}.values()):
         return on_gpu.grams(sides)
     elif all(is_torch_array(A) for pairs in sides for pair in pairs for A in pair):
         return _fetched(sides)

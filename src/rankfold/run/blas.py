@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,6 +53,12 @@ class _Guard:
 
 
 def _libraries() -> list[Any]:
+    return _found_after(len(sys.modules))
+
+
+@functools.lru_cache(maxsize=1)
+def _found_after(imports: int) -> list[Any]:
+    """Look for BLAS libraries, which imports alone bring: it takes as long as a small fit on a GPU."""
     found: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,10 +189,20 @@ def minimiser(coefficients: NDArray[np.float64]) -> float:
     largest = max(map(abs, slopes), default=0.0)
     if largest == 0.0 or not all(map(isfinite, slopes)):
         return 0.0
-    roots = np.roots([slope / largest for slope in slopes])
+    roots = _roots([slope / largest for slope in slopes])
     # Rounding splits a double root into a complex pair: its real part is then as good a candidate.
     candidates = [0.0, *(t for t in roots.real.tolist() if t > 0)]
     return float(min(candidates, key=lambda t: change_along(coefficients, t)))
+
+
+def _roots(slopes: list[float]) -> NDArray[Any]:
+    """The roots of a polynomial, highest coefficient first: `numpy.roots`, without its looks at shapes."""
+    if len(slopes) < 3 or slopes[0] == 0.0 or slopes[-1] == 0.0:
+        return np.roots(slopes)
+    companion = np.zeros((len(slopes) - 1, len(slopes) - 1))
+    companion[0] = [-slope / slopes[0] for slope in slopes[1:]]
+    companion.flat[len(companion) :: len(companion) + 1] = 1.0
+    return np.linalg.eigvals(companion)
 
 
 def change_along(coefficients: NDArray[np.float64], t: float) -> float:

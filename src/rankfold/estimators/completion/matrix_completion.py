@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from rankfold.costs.completion import Completion
+from rankfold.costs.completion import Completion, usable_device
 from rankfold.costs.losses import Loss
 from rankfold.data.spill.folder import SortedFolder
 from rankfold.data.triples import Triples
@@ -94,6 +94,9 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         The most iterations of the last fit; a `ConvergenceWarning` says if they did not suffice.
     dtype
         Of the data and the factors while fitting: "float64", or "float32" in less memory.
+    device
+        "cuda": the last fit is one on a geometry, on a GPU (with torch and Triton); rank and λ are chosen on
+        the CPU, and what is found is in NumPy's arrays. "auto": so if there is a GPU.
     warm_start
         Whether `fit` starts from the factors, and with the regularisation, that the last `fit` found, if
         rows, columns and rank are the same.
@@ -176,6 +179,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         tol: float | Literal["auto"] = "auto",
         max_iter: int = 500,
         dtype: DTypeLike = "float64",
+        device: str = "cpu",
         warm_start: bool = False,
         shape: tuple[int, int] | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -192,6 +196,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.dtype = dtype
+        self.device = device
         self.warm_start = warm_start
         self.shape = shape
         self.random_state = random_state
@@ -228,6 +233,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
             As in `rankfold.minimize`, for the last fit. To resume, give the same data and an integer
             `random_state`. Ctrl-C leaves a fitted model, the best so far, also while rank and λ are chosen.
         """
+        usable_device(self.device)  # what is missing is said before any work
         data = training_triples(X, y, self.shape)
         refuse_without_room(data.shape, self.rank, self.dtype)
         known = isinstance(X, Triples | SortedFolder)
@@ -328,9 +334,11 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         if start is not None and start[0].shape[1] == joint.bias:
             stop = Stop("with this regularization, W = 0 is best", StopKind.CONVERGED)
             return as_it_is(joint, start, self.rank_, stop)
-        if start is not None and not plain and is_auto(self.solver) and is_auto(self.geometry):
+        device = usable_device(self.device)
+        swept = is_auto(self.solver) and is_auto(self.geometry) and device == "cpu"
+        if start is not None and not plain and swept:
             return by_sweeps(joint, start, tol, run)
-        return on_geometry(joint, start, self.rank_, self.geometry, self.solver, tol, run)
+        return on_geometry(joint, start, self.rank_, self.geometry, self.solver, tol, run, device)
 
     def _start(self, joint: Joint, choice: Choice, seed: int) -> FactorPair:
         """Return where to start; a point without factors, if W = 0 is best."""

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from rankfold.costs.base import Cost
+from rankfold.costs.completion import Completion
 from rankfold.costs.offsets import GivenOffsets, Offsets, WithOffsets
 from rankfold.costs.regularisers import Nuclear
 from rankfold.estimators.completion.alternating import Alternating, Lines
@@ -17,6 +18,7 @@ from rankfold.estimators.completion.trials import minimised
 from rankfold.estimators.fitting import Geometries, fit_problem, problem_of, warn_unless_converged
 from rankfold.estimators.inputs import is_auto
 from rankfold.geometry.full_rank import FullRankFactors
+from rankfold.linalg.primitives import on_host
 from rankfold.problem import Problem
 from rankfold.run.stopping import RelativeChange, Stop, StopKind
 from rankfold.run.trace import Trace, TraceRow
@@ -61,30 +63,32 @@ def by_sweeps(joint: Joint, start: FactorPair, tol: float, run: dict[str, Any]) 
 
 def on_geometry(
     joint: Joint, start: FactorPair | None, rank: int, geometry: str | Geometries,
-    solver: str | Method[Any], tol: float, run: dict[str, Any],
+    solver: str | Method[Any], tol: float, run: dict[str, Any], device: str = "cpu",
 ) -> Fitted:  # fmt: skip
-    """Minimise over W, with the penalty as a function of W and the best offsets for it.
+    """Minimise over W, with the penalty as a function of W and the best offsets for it, on a device.
 
     For losses other than the square no formula gives those offsets: they are the ones of the minimum over
     factors and offsets, which sweeps find first.
     """
     if joint.bias and not joint.quadratic and start is not None:
         start = minimised(joint, start, tol)
-    cost, offsets_at = _of_W(joint, start)
+    completion = joint.completion.on(device)
+    cost, offsets_at = _of_W(joint, completion, start)
     problem = problem_of(cost, rank, geometry)
     # Where W loses rank the penalty has a kink, and at its bottom there is no way down.
     accepted = (StopKind.STALLED,) if joint.weight else ()
     x0 = None
     if start is not None and run["resume"] is None:
         (L, R), _ = joint.split(*joint.lifted(*start))
-        x0 = problem.geometry.from_factors(L, R)
+        x0 = problem.geometry.from_factors(*map(completion.store.asarray, (L, R)))
     result = fit_problem(
         problem, accepted, x0=x0, tolerance=_EXACT,
         solver=ConjugateGradient() if is_auto(solver) and joint.weight else solver,
         stop=RelativeChange(tol, _WINDOW if joint.weight else _PLAIN_WINDOW), **run,
     )  # fmt: skip
     stop = Stop(result.stop_reason, StopKind.CONVERGED) if result.stop.kind in accepted else result.stop
-    return Fitted(joint.balanced(*result.factors), offsets_at(*result.factors), result.trace, stop)
+    L, R = map(on_host, result.factors)
+    return Fitted(joint.balanced(L, R), offsets_at(*result.factors), result.trace, stop)
 
 
 def as_it_is(joint: Joint, x: FactorPair, rank: int, stop: Stop) -> Fitted:
@@ -99,20 +103,22 @@ def as_it_is(joint: Joint, x: FactorPair, rank: int, stop: Stop) -> Fitted:
     return Fitted((L, R), offsets, trace, stop)
 
 
-def _of_W(joint: Joint, start: FactorPair | None) -> tuple[Cost, Callable[[Any, Any], Offsets]]:
-    """The cost as a function of W, and the offsets that go with a W."""
-    fit: Cost = joint.completion
+def _of_W(
+    joint: Joint, completion: Completion, start: FactorPair | None
+) -> tuple[Cost, Callable[[Any, Any], Offsets]]:
+    """The cost as a function of W, over these entries, and the offsets that go with a W."""
+    fit: Cost = completion
     none = joint.at(joint.weight, None).split(*joint.at(0.0, None).constant())[1]
     offsets_at: Callable[[Any, Any], Offsets] = lambda _L, _R: none  # noqa: E731
     if joint.shrinkage is not None and joint.quadratic:
-        fit = with_offsets = WithOffsets(joint.completion, 0.0, *joint.shrinkage)
+        fit = with_offsets = WithOffsets(completion, 0.0, *joint.shrinkage)
         offsets_at = with_offsets.offsets
     elif joint.bias and start is not None:
         given = joint.split(*start)[1]
         fit, offsets_at = (
-            GivenOffsets(joint.completion, given.mean + given.rows, given.cols),
+            GivenOffsets(completion, given.mean + given.rows, given.cols),
             lambda _L, _R: given,
         )
     if joint.weight:
-        fit = fit + Nuclear(2 * joint.weight / joint.completion.observed.size, *joint.roots)
+        fit = fit + Nuclear(2 * joint.weight / completion.store.size, *joint.roots)
     return fit, offsets_at
