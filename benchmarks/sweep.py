@@ -54,6 +54,7 @@ METHODS: dict[str, Any] = {
     "GaussNewton": rf.GaussNewton(),
     "RankContinuation": rf.RankContinuation(),
     "Reweighted": rf.ReweightedContinuation(),
+    "Reweighted, GN": rf.ReweightedContinuation(rf.GaussNewton(), rf.GaussNewton()),
     "Trimmed": rf.TrimmedContinuation(),
 }
 FIELDS = (
