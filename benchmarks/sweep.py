@@ -1,6 +1,6 @@
 """What to choose when: `auto` beside each method that it is made of, over sampling, condition, rank and size.
 
-    python -m benchmarks.sweep [--jobs 16] [--sizes 100 300] [--seeds 2] [--out FILE] [--table]
+    python -m benchmarks.sweep [--jobs 16] [--sizes 100 300] [--ranks 1 5] [--seeds 2] [--out FILE] [--table]
 
 Square matrices with at least r entries per row and column; a success is a relative error of the whole W of at
 most 1e-6. All methods begin at the spectral start, whose time is not counted, with one thread each. `auto`
@@ -54,6 +54,7 @@ METHODS: dict[str, Any] = {
     "GaussNewton": rf.GaussNewton(),
     "RankContinuation": rf.RankContinuation(),
     "Reweighted": rf.ReweightedContinuation(),
+    "Reweighted, GN": rf.ReweightedContinuation(rf.GaussNewton(), rf.GaussNewton()),
     "Trimmed": rf.TrimmedContinuation(),
 }
 FIELDS = (
@@ -229,6 +230,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--sizes", type=int, nargs="+", choices=GRID, default=list(GRID))
+    parser.add_argument("--ranks", type=int, nargs="+", help="of these ranks only")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--table", action="store_true", help="run nothing")
@@ -239,6 +241,7 @@ def main() -> None:
         todo = [
             (cell, seed)
             for cell in cells(options.sizes)
+            if options.ranks is None or cell.rank in options.ranks
             for seed in range(min(options.seeds, SEEDS.get(cell.size, options.seeds)))
             if (*cell, seed) not in done
         ]

@@ -76,8 +76,9 @@ class ReweightedContinuation:
     solver
         The method for every stage with a ridge.
     finish
-        The trust region for the last solve, free of the ridge: near the limit the Hessian is so ill
-        conditioned that conjugate gradients crawl where many inner iterations of a Newton step do not.
+        The method for the last solve, free of the ridge: near the limit the Hessian is so ill conditioned
+        that conjugate gradients crawl where many inner iterations of a Newton step do not. A trust region
+        starts with a radius of a tenth of ‖W‖.
     slow
         A stage ends when an iteration lowers the value by less than this part of it.
 
@@ -94,7 +95,7 @@ class ReweightedContinuation:
     state_types: ClassVar[tuple[type, ...]] = (ReweightedState, FactorRidge)
 
     solver: Method[Any] = field(default_factory=ConjugateGradient)
-    finish: TrustRegion = field(default_factory=lambda: TrustRegion(max_inner=400))
+    finish: Method[Any] = field(default_factory=lambda: TrustRegion(max_inner=400))
     slow: float = 3e-4
 
     def init(self, problem: Problem, x0: Point) -> ReweightedState:
@@ -149,8 +150,11 @@ class ReweightedContinuation:
             inner = self.solver.init(replace(present, cost=FactorRidge(problem.cost, weights)), x)
             note = f"rank {rank}, ridge {threshold:.2g}"
         else:
-            radius = _RADIUS * float(array_namespace(s).linalg.vector_norm(s))
-            inner = replace(self.finish, initial_radius=radius).init(present, x)
+            finish = self.finish
+            if isinstance(finish, TrustRegion):
+                radius = _RADIUS * float(array_namespace(s).linalg.vector_norm(s))
+                finish = replace(finish, initial_radius=radius)
+            inner = finish.init(present, x)
             note = f"rank {rank}, no ridge"
         misfit = problem.cost.value(U * s, V)
         return ReweightedState(

@@ -14,14 +14,19 @@ from rankfold.problem import Problem
 from rankfold.solvers.base import Method, Nested, StepReport
 from rankfold.solvers.continuation import RankContinuation
 from rankfold.solvers.gauss_newton import GaussNewton
-from rankfold.solvers.trimming import Lines, determined, farthest, no_lines, taken_back, without
+from rankfold.solvers.trimming import (
+    Lines,
+    determined,
+    farthest,
+    limit_of,
+    no_lines,
+    taken_back,
+    without,
+)
 
 # A value that has not halved in so many steps: Gauss–Newton is at a minimum, or crawls to one.
 _WINDOW, _HALVED = 8, 0.5
 _FITTED = 1e-20  # of the value at W = 0: what is left is rounding
-# The leverage beyond which a line has run away is 6 + 20/r: 26 for r = 1, 10 for r = 5. Among 1000 lines of a
-# Gaussian matrix the largest are about 12 and 4.
-_LIMIT = 6.0, 20.0
 _ROUNDS = 20  # of setting lines aside, before they are taken back whatever the rest says
 _GUESSES = 4  # rounds without a line beyond the limit, in which the farthest one is set aside
 PATH, REST, WHOLE = "path", "rest", "whole"
@@ -84,6 +89,8 @@ class TrimmedContinuation:
         The method for every stage.
     slow
         For each path that may be tried: grow when a step lowers the value by less than this part of it.
+    start
+        The rank to start with: so many singular pairs of x0 are kept. With the problem's rank, all of them.
 
     Examples
     --------
@@ -104,9 +111,14 @@ class TrimmedContinuation:
 
     solver: GaussNewton = field(default_factory=GaussNewton)
     slow: tuple[float, ...] = (0.02, 0.005, 0.1)
+    start: int = 1
+
+    def __post_init__(self) -> None:
+        for attempt in range(len(self.slow)):
+            self._path(attempt)
 
     def init(self, problem: Problem, x0: Point) -> TrimmedState:
-        """Start from the leading singular pair of x0."""
+        """Start from the leading singular pairs of x0."""
         inner = self._path(0).init(problem, x0)
         settled = not determined(problem)
         return TrimmedState(
@@ -129,10 +141,10 @@ class TrimmedContinuation:
         return replace(state, inner=inner, misfit=misfit, values=values, ripe=ripe, report=inner.report)
 
     def _path(self, attempt: int) -> RankContinuation:
-        return RankContinuation(self.solver, slow=self.slow[attempt])
+        return RankContinuation(self.solver, start=self.start, slow=self.slow[attempt])
 
     def _next(self, problem: Problem, state: TrimmedState) -> TrimmedState:
-        limit = _LIMIT[0] + _LIMIT[1] / problem.geometry.rank
+        limit = limit_of(problem)
         rows, cols, most = farthest(problem, state.x, limit)
         far = most > limit
         if state.stage == REST:

@@ -1,0 +1,112 @@
+"""Near the information limit: whether a fit is right, and other starts where it is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankfold.costs.completion import Completion
+from rankfold.entries.arrays import to_numpy
+from rankfold.geometry.base import Point
+from rankfold.linalg import asarray_like, svd_of_product
+from rankfold.problem import Problem
+from rankfold.run.driver import minimize
+from rankfold.run.result import Result
+from rankfold.selection.identifiability import Identifiability, identifiability
+from rankfold.solvers.trimmed import TrimmedContinuation
+from rankfold.solvers.trimming import farthest, limit_of, without
+
+FITS, WRONG, OPEN = "fits", "a wrong minimum", "not determined"
+_SHAKEN = 0.3  # the part of each singular pair that a start is perturbed by
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a fit is: one that `FITS`, `WRONG`, or `OPEN` where other matrices near it fit as well.
+
+    `misfit` is the value as a part of that at W = 0, and `lines` are the rows and columns that have run away
+    (`rankfold.solvers.trimming`): with these, a wrong minimum is most often a bad one of few lines.
+    """
+
+    kind: str
+    misfit: float
+    lines: int
+    identifiability: Identifiability
+
+    def __str__(self) -> str:
+        away = f"; {self.lines} lines have run away" if self.lines else ""
+        return f"{self.kind}, at a misfit of {self.misfit:.1g}{away}; {self.identifiability}"
+
+
+@dataclass(frozen=True)
+class Retried:
+    """The best fit, what it is, and how many other starts were tried."""
+
+    result: Result
+    verdict: Verdict
+    tries: int
+
+
+def judged(cost: Completion, L: Any, R: Any, misfit: float = 1e-16) -> Verdict:
+    """Say what a fit L Rᵀ is, where the data are as exact as a misfit of this part of the value at W = 0.
+
+    What the entries determine is the same at nearly all matrices of a rank, wrong ones included.
+
+    Examples
+    --------
+    >>> import rankfold as rf
+    >>> data = rf.data.random_completion((60, 50), 2, 2.0, seed=0, min_per_line=True)
+    >>> cost = rf.Completion.from_triples(data)
+    >>> judged(cost, data.L, data.R).kind, judged(cost, data.L + 0.1, data.R).kind
+    ('fits', 'a wrong minimum')
+    """
+    problem = Problem.of(cost, L.shape[1])
+    found = identifiability(cost, L, R)
+    part = cost.value(L, R) / cost.value_at_zero
+    limit = limit_of(problem)
+    rows, cols, most = farthest(problem, problem.geometry.from_factors(L, R), limit)
+    kind = OPEN if not found.unique else FITS if part <= misfit else WRONG
+    return Verdict(kind, part, rows.size + cols.size if most > limit else 0, found)
+
+
+def retried(
+    cost: Completion, rank: int, tries: int = 3, misfit: float = 1e-16, seed: int = 0, **options: Any
+) -> Retried:
+    """Fit by `auto`, and where that ends at a wrong minimum, again from perturbed starts.
+
+    It ends with the first fit, after so many tries, or at once where the entries do not determine W: then no
+    start is better than another. `options` are those of `minimize`.
+
+    Examples
+    --------
+    >>> import rankfold as rf
+    >>> data = rf.data.random_completion((60, 50), 2, 2.0, seed=0, min_per_line=True)
+    >>> found = retried(rf.Completion.from_triples(data), rank=2, tolerance=1e-20)
+    >>> found.verdict.kind, found.tries
+    ('fits', 0)
+    """
+    problem = Problem.of(cost, rank)
+    best = minimize(problem, **options)
+    verdict, tried = judged(cost, *to_numpy(*best.factors), misfit), 0
+    while verdict.kind == WRONG and tried < tries:
+        x0 = perturbed(problem, best.x, np.random.default_rng((seed, tried)))
+        tried += 1
+        again = minimize(problem, TrimmedContinuation(start=rank), x0, **options)
+        if again.value < best.value:
+            best, verdict = again, judged(cost, *to_numpy(*again.factors), misfit)
+    return Retried(best, verdict, tried)
+
+
+def perturbed(problem: Problem, x: Point, rng: np.random.Generator) -> Point:
+    """Return a start near x: lines that have run away set to zero, and each singular pair shaken."""
+    limit = limit_of(problem)
+    rows, cols, most = farthest(problem, x, limit)
+    if most > limit:
+        x = without(problem, x, rows, cols)
+    factors = problem.geometry.factors(x)
+    U, s, V = to_numpy(*svd_of_product(*factors))
+    shaken = (Q + _SHAKEN * rng.standard_normal(Q.shape) / np.sqrt(len(Q)) for Q in (U, V))
+    L, R = (asarray_like(Q * np.sqrt(s), factors[0]) for Q in shaken)
+    return problem.geometry.from_factors(L, R)
