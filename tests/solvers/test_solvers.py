@@ -298,7 +298,7 @@ class Breaks(DenseCost):
 @pytest.mark.parametrize("solver", ALL, ids=lambda s: type(s).__name__)
 @pytest.mark.parametrize("how", ["raise", "nan"])
 def test_a_cost_that_breaks_leaves_the_best_point(solver, how):
-    problem = rf.Problem(Breaks((8, 6), 4, how), rf.Polar((8, 6), 2))
+    problem = rf.Problem(Breaks((8, 6), 8, how), rf.Polar((8, 6), 2))
     result = rf.minimize(
         problem, solver, x0=problem.geometry.random_point(0), tolerance=0, max_iterations=300
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from scipy import sparse
@@ -79,6 +79,20 @@ _RECORDS = {
 }
 
 
+Estimator = (
+    MatrixCompletion
+    | CategoricalCompletion
+    | ImplicitFeedback
+    | LowRankImputer
+    | LowRankDistance
+    | PairRegressor
+    | PairClassifier
+    | PairRanker
+    | ReducedRankRegression
+)
+Kind = TypeVar("Kind", bound=Estimator)
+
+
 class ModelFileError(ValueError):
     """A file that is no model of this library, is damaged, is of another format, or holds what no model may.
 
@@ -125,8 +139,16 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         MODELS.write(file, meta, packer.arrays)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
-    """Read an estimator that `rankfold.save` wrote.
+@overload
+def load(path: str | os.PathLike[str]) -> Estimator: ...
+
+
+@overload
+def load(path: str | os.PathLike[str], kind: type[Kind]) -> Kind: ...
+
+
+def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
+    """Read an estimator that `rankfold.save` wrote; with `kind`, only one of this class.
 
     The file need not be trusted: nothing in it is run, its sizes are compared with its length before memory
     is taken, and a model whose parts do not fit together is refused.
@@ -137,7 +159,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         There is no such file.
     ModelFileError
         The file is no model, is damaged, was written by a version of the library with another format, or
-        holds what no model may hold.
+        holds what no model may hold, or a model of another class than `kind`.
     """
     meta, arrays = MODELS.read(path)
     try:
@@ -148,6 +170,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         _bring_up_to_date(model)
     except UNFIT as error:  # written by another version with the same format, or by somebody else
         MODELS.refuse(os.fspath(path), error)
+    if kind is not None and type(model) is not kind:
+        raise ModelFileError(f"{os.fspath(path)} holds a {type(model).__name__}, no {kind.__name__}")
     return model
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from array_api_compat import is_torch_array
 from numpy.typing import NDArray
@@ -13,13 +13,16 @@ def without_tensors(*things: Any) -> list[Any]:
     return [thing.detach().cpu().numpy() if is_torch_array(thing) else thing for thing in things]
 
 
-def like_given(X: Any, answer: NDArray[Any]) -> Any:
-    """Return what is answered to X: a tensor where X lives if it is one, unless the answer is of strings."""
+def like_given(X: Any, answer: NDArray[Any]) -> NDArray[Any]:
+    """Return what is answered to X: a tensor where X lives if it is one, unless the answer is of strings.
+
+    To type checkers it is an array, as it is to all who have no tensors.
+    """
     if not is_torch_array(X) or answer.dtype.kind not in "fiub":
         return answer
     import torch
 
-    return torch.as_tensor(answer, device=X.device)
+    return cast(NDArray[Any], torch.as_tensor(answer, device=X.device))
 
 
 class TensorScore:

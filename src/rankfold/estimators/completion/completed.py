@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,6 +52,12 @@ class CompletedMatrix(Uncertainty):
     trace_: Trace
     stop_reason_: str
     _entries: Triples  # as many of them as a report needs; no file holds them
+
+    @overload
+    def predict(self, X: Any, return_std: Literal[False] = False) -> NDArray[Any]: ...
+
+    @overload
+    def predict(self, X: Any, return_std: Literal[True]) -> tuple[NDArray[Any], NDArray[Any]]: ...
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the values predicted at pairs, given as for `fit`; of Triples, the values are ignored.

@@ -96,8 +96,8 @@ def shown_settings(model: Any) -> dict[str, str]:
 def kept_entries(data: Triples, more: Triples | None = None) -> Triples:
     """Return entries, and `more` of them, to report on later: all, or a part that takes little memory."""
     if more is not None:
-        parts = zip((data.rows, data.cols, data.values), (more.rows, more.cols, more.values), strict=True)
-        data = Triples(*map(np.concatenate, parts), more.shape)
+        rows, cols = np.concatenate([data.rows, more.rows]), np.concatenate([data.cols, more.cols])
+        data = Triples(rows, cols, np.concatenate([data.values, more.values]), more.shape)
     if len(data) <= KEPT:
         return data
     some = np.sort(np.random.default_rng(0).choice(len(data), KEPT, replace=False))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from rankfold.estimators.rank_errors import RankErrors
 from rankfold.fingerprint import fingerprint
 
 MAX_FEATURES = 8192  # the model holds two matrices of features × features
+
+
+Table = TypeVar("Table")  # an array or a table of numbers, which comes back as one of its kind
 
 
 class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -134,6 +137,23 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         record_run(self, trace, stop)
         warn_unless_converged(trace, stop)
         return self
+
+    if TYPE_CHECKING:  # scikit-learn's own, which says nothing of types
+
+        @overload
+        def fit_transform(self, X: list[Any], y: Any = None) -> NDArray[Any]: ...
+
+        @overload
+        def fit_transform(self, X: Table, y: Any = None) -> Table: ...
+
+        def fit_transform(self, X: Any, y: Any = None) -> Any:
+            """Fit to X, and return it with its holes filled."""
+
+    @overload
+    def transform(self, X: list[Any]) -> NDArray[Any]: ...
+
+    @overload
+    def transform(self, X: Table) -> Table: ...
 
     def transform(self, X: Any) -> Any:
         """Return X with its holes filled; rows may be other ones than those of `fit`."""

@@ -20,7 +20,7 @@ class Uncertainty(Recommender):
 
     posterior_: Posterior | None
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Any, Any]:
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the lower and the upper ends of intervals that hold a part `coverage` of new entries.
 
         They reach from the prediction as many standard deviations down and up as entries held out ask for
