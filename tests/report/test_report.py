@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rankfold.estimators.completion.regularization_path import RegularizationPath
 from rankfold.report import (
     Columns,
     DataSummary,
@@ -26,6 +27,7 @@ from rankfold.report import (
 from rankfold.report.axis import ChartAxis, tick_text
 from rankfold.report.png import png
 from rankfold.run.trace import Trace, TraceRow
+from rankfold.selection.rank import RankPath
 
 VOID = {"meta", "link", "br", "img"}
 
@@ -172,6 +174,14 @@ def test_a_choice_of_weights_has_a_place_for_0_left_of_all_others():
     zero = next(e for e in ET.fromstring(chart).iter() if e.text == "0" and e.get("text-anchor") == "middle")
     assert float(zero.get("x")) == numbers_of(chart, "dot", "cx")[0] == charts.LEFT
     assert "whisker" not in chart
+
+
+def test_a_choice_is_taken_from_the_path_of_a_model():
+    ranks = RankPath((1, 2), (0.25, 0.0625), (0.5, 0.25), (0.1, 0.1), 2)
+    assert Tried.of_path(ranks, True) == Tried((1, 2), (0.5, 0.25), (0.5, 0.5), 2)
+    weights = RegularizationPath((2.0, 0.0), (3.0, 1.0), 0.0, (0.5, 0.25))
+    assert Tried.of_path(weights, False) == Tried((2.0, 0.0), (3.0, 1.0), (0.5, 0.25), 0.0, False)
+    assert Tried.of_path(None, True) is None
 
 
 def test_every_chart_names_both_axes():

@@ -110,6 +110,7 @@ def report_of(data: Data, found: Fit, source: Source, command: str) -> Report:
     """Gather what the report, the plot and the table show."""
     model, train = found.model, data.train
     rows, cols, values = _sample(data, source.seed)
+    square = rf.Loss.named(model.loss).is_square
     name = visible(name_of(source.file), "")
     summary = DataSummary.of(
         train.rows, train.cols, train.values, train.shape, name, _columns(source), found.repeated
@@ -125,8 +126,8 @@ def report_of(data: Data, found: Fit, source: Source, command: str) -> Report:
         held_out=0 if data.held_out is None else len(data.held_out[2]),
         settings=_shown(model, source),
         command=visible(command, keep=""),
-        ranks=_ranks(model),
-        weights=_weights(model),
+        ranks=Tried.of_path(model.rank_path_, square),
+        weights=Tried.of_path(model.regularization_path_, square),
         coverage=() if data.held_out is None or model.posterior_ is None else _coverage(model, data.held_out),
         values=values,
     )
@@ -137,22 +138,6 @@ def _columns(source: Source) -> Columns | None:
     row, col, value = source.columns
     named = isinstance(row, str) and isinstance(col, str) and isinstance(value, str)
     return Columns(str(row), str(col), str(value)) if named else None
-
-
-def _ranks(model: Any) -> Tried | None:
-    path = model.rank_path_
-    if path is None:
-        return None
-    square = rf.Loss.named(model.loss).is_square
-    return Tried.of_losses(path.ranks, path.errors, path.standard_errors, path.chosen, square)
-
-
-def _weights(model: Any) -> Tried | None:
-    path = model.regularization_path_
-    if path is None:
-        return None
-    square = rf.Loss.named(model.loss).is_square
-    return Tried.of_losses(path.regularizations, path.errors, path.standard_errors, path.chosen, square)
 
 
 def write_model(found: Fit, output: Path | None) -> Files:
