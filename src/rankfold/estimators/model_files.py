@@ -58,6 +58,17 @@ ESTIMATORS = {
         ReducedRankRegression,
     )
 }
+Estimator = (
+    MatrixCompletion
+    | CategoricalCompletion
+    | ImplicitFeedback
+    | LowRankImputer
+    | LowRankDistance
+    | PairRegressor
+    | PairClassifier
+    | PairRanker
+    | ReducedRankRegression
+)
 # Settings may be geometries (classes) and solvers (dataclasses of options); fitted attributes the rest.
 _GEOMETRIES = {cls.__name__: cls for cls in GEOMETRIES.values()}
 _RECORDS = {
@@ -125,7 +136,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         MODELS.write(file, meta, packer.arrays)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str]) -> Estimator:
     """Read an estimator that `rankfold.save` wrote.
 
     The file need not be trusted: nothing in it is run, its sizes are compared with its length before memory
@@ -141,7 +152,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     meta, arrays = MODELS.read(path)
     try:
-        model = _ModelUnpacker(_RECORDS, arrays).unpack(meta.get("model"))
+        model: Estimator = _ModelUnpacker(_RECORDS, arrays).unpack(meta.get("model"))
         if not _is_ours(model):
             raise ValueError("what it holds is no estimator")
         check(model)

@@ -13,13 +13,17 @@ def without_tensors(*things: Any) -> list[Any]:
     return [thing.detach().cpu().numpy() if is_torch_array(thing) else thing for thing in things]
 
 
-def like_given(X: Any, answer: NDArray[Any]) -> Any:
-    """Return what is answered to X: a tensor where X lives if it is one, unless the answer is of strings."""
+def like_given(X: Any, answer: NDArray[Any]) -> NDArray[Any]:
+    """Return what is answered to X: a tensor where X lives if it is one, unless the answer is of strings.
+
+    Types say what nearly everybody gets, an array: a tensor has no type where torch is not installed.
+    """
     if not is_torch_array(X) or answer.dtype.kind not in "fiub":
         return answer
     import torch
 
-    return torch.as_tensor(answer, device=X.device)
+    tensor: NDArray[Any] = torch.as_tensor(answer, device=X.device)
+    return tensor
 
 
 class TensorScore:

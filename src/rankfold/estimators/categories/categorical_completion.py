@@ -194,7 +194,7 @@ class CategoricalCompletion(TensorScore, ClassifierMixin, BaseEstimator):
         self.rank_path_ = choose_rank(largest, losses, self.verbose)
         return self.rank_path_.chosen
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the probabilities of the classes at pairs, a column for each class.
 
         A class that a column has not has probability 0. Of a row never seen, c alone decides; in a column
@@ -214,7 +214,7 @@ class CategoricalCompletion(TensorScore, ClassifierMixin, BaseEstimator):
         out[known[entry], cells.classes[cells.starts[cols[entry]] + place]] = chances[entry, place]
         return like_given(X, out)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class at pairs."""
         chances = np.asarray(without_tensors(self.predict_proba(X))[0])
         return like_given(X, self.classes_[chances.argmax(axis=1)])

@@ -175,7 +175,7 @@ class ImplicitFeedback(Recommender, BaseEstimator):
             self._fit(cost, last, callback=callback, checkpoint=checkpoint, resume=resume)
         return self
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the scores of pairs, given as for `fit`: near 1 for what a user would choose, near 0 else.
 
         A user or an item that the model has never seen has the score 0. Given a torch tensor, returns one.

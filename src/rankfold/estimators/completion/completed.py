@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,7 +45,11 @@ class CompletedMatrix(Uncertainty):
     regularization_: float
     shrinkage_: Shrinkage | None
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    @overload
+    def predict(self, X: Any, return_std: Literal[False] = False) -> NDArray[Any]: ...
+    @overload
+    def predict(self, X: Any, return_std: Literal[True]) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    def predict(self, X: Any, return_std: bool = False) -> NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]:
         """Return the values predicted at pairs, given as for `fit`; of Triples, the values are ignored.
 
         With `return_std`, a pair (values, deviations): the standard deviation of an entry about its

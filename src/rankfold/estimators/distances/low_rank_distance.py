@@ -173,7 +173,7 @@ class LowRankDistance(BaseEstimator):
         self.rank_path_ = choose_rank(data.size, losses, self.verbose)
         return self.rank_path_.chosen
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the squared distance of each pair; of each triplet, how much farther k is from i than j."""
         check_is_fitted(self)
         given = validate_data(self, *without_tensors(plain("X", X)), reset=False, dtype="numeric")
@@ -190,7 +190,7 @@ class LowRankDistance(BaseEstimator):
             return float(np.average(found > 0, weights=checked_weights(sample_weight, len(found))))
         return float(r2_score(y, found, sample_weight=sample_weight))
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Any) -> NDArray[Any]:
         """Return Yᵀx for rows x of features; without features, the coordinates of the points numbered X."""
         check_is_fitted(self)
         (given,) = without_tensors(X)
@@ -198,7 +198,7 @@ class LowRankDistance(BaseEstimator):
             return like_given(X, MeasuredPoints.coordinates(given, self.factor_))
         return like_given(X, self.factor_[MeasuredPoints.numbers(given, len(self.factor_))])
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> NDArray[Any]:
         """Fit, and return the coordinates of all points."""
         self.fit(X, y, sample_weight)
         return self.factor_ if self.points is None else self.transform(self.points)

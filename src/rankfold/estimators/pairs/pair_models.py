@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
@@ -89,7 +89,7 @@ class PairRegressor(TensorScore, RegressorMixin, PairModel):
         self._fit(known, centre, X, y, weights)
         return self
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the outcomes expected for the pairs X."""
         return like_given(X, self._scores(X))
 
@@ -157,7 +157,7 @@ class PairClassifier(TensorScore, ClassifierMixin, PairModel):
         """Return the log-odds of the second class; of several classes, a column of logits for each."""
         return like_given(X, self._scores(X))
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the probabilities of the classes, a column for each."""
         scores = self._scores(X)
         if scores.ndim == 2:
@@ -165,7 +165,7 @@ class PairClassifier(TensorScore, ClassifierMixin, PairModel):
         p = special.expit(scores)
         return like_given(X, np.column_stack([1 - p, p]))
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class."""
         scores = self._scores(X)
         best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)

@@ -111,7 +111,7 @@ class PairRanker(PairModel):
         self.n_comparisons_ = int(better.size)
         return self
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the scores of the pairs X: within a group, a higher one is better."""
         return like_given(X, self._scores(X))
 

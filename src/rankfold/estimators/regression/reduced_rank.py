@@ -171,7 +171,7 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         self._present(data, fit, vector=y.ndim == 1)
         return self
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the expected responses of the samples X."""
         check_is_fitted(self)
         numbers = validate_data(self, *without_tensors(plain("X", X)), reset=False, dtype=np.float64)
