@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test bounds test-matrix mutants fuzz soak lint bench docs clean
+.PHONY: demo test test-oldest test-wheel bounds test-matrix mutants fuzz soak lint bench docs clean
 
 .venv/base: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -29,6 +29,26 @@ demo: .venv/base       ## complete a matrix: a table, demo.png and demo.html
 
 test: .venv/test       ## unit, property and documentation tests
 	$(BIN)/python -m pytest -n auto
+
+# The oldest versions that pyproject.toml allows, in a virtual environment of their own; the newest are those of
+# `make test`. torch is the one that is always there: older builds take gigabytes of CUDA packages along.
+OLDEST := tests/test_package.py tests/geometry/test_tables.py tests/geometry/test_backends.py tests/data/test_split.py \
+  tests/data/io/test_files.py tests/estimators/completion/test_matrix_completion.py tests/report tests/run/test_trace.py \
+  tests/cli/test_cli_app.py tests/cli/test_cli_tables.py
+test-oldest:           ## a part of the tests with the oldest versions that pyproject.toml allows
+	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
+	$(PYTHON) tests/oldest.py > .venv-oldest/floors.txt
+	.venv-oldest/bin/python -m pip install --quiet torch==2.13.0
+	.venv-oldest/bin/python -m pip install --quiet --requirement .venv-oldest/floors.txt
+	.venv-oldest/bin/python -m pip install --quiet --no-deps --editable .
+	.venv-oldest/bin/python -m pytest -q -W ignore::DeprecationWarning $(OLDEST)
+
+test-wheel:            ## build wheel and sdist; install the wheel alone: the demo, a doctest, what the extras are for
+	rm -rf dist .venv-wheel
+	$(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/python -m pip install --quiet build
+	.venv-wheel/bin/python -m build --outdir dist . > /dev/null
+	.venv-wheel/bin/python tests/wheel.py dist
 
 # TESTS="tests/kernels tests/entries", or any others
 bounds: .venv/test     ## the tests with every index of the kernels checked, minutes
@@ -73,4 +93,4 @@ docs: .venv/docs       ## the documentation site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
-	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest .venv-wheel dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

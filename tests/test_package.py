@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
+from pathlib import Path
+from types import FunctionType, ModuleType
 
 import pytest
 
 import rankfold as rf
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_every_public_name_is_found_and_listed():
@@ -28,3 +34,26 @@ def test_nothing_heavy_is_imported_before_it_is_used(statement):
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     heavy = {"numba", "scipy", "sklearn", "pyarrow", "torch", "matplotlib", "pandas", "numpy"}
     assert not heavy & set(loaded.split())
+
+
+def test_every_public_name_stands_on_the_api_page():
+    page = (ROOT / "docs" / "api.md").read_text("utf-8")
+    listed = set(re.findall(r"^::: ([\w.]+)$", page, re.MULTILINE))
+    packages = {name for name in rf.__all__ if isinstance(getattr(rf, name), ModuleType)}
+    missing = [name for name in set(rf.__all__) - packages if f"rankfold.{name}" not in listed]
+    assert not missing
+    for package in packages:  # the page has the package as a whole, or each of its own names
+        names = getattr(getattr(rf, package), "__all__", ())
+        whole = f"rankfold.{package}" in listed
+        assert whole or {f"rankfold.{package}.{name}" for name in names} <= listed, package
+
+
+def test_every_public_name_has_types():
+    """What is called says what it takes and returns."""
+    for name in rf.__all__:
+        public = getattr(rf, name)
+        if isinstance(public, FunctionType):
+            parameters = inspect.signature(public).parameters.values()
+            untyped = [parameter.name for parameter in parameters if parameter.annotation is parameter.empty]
+            assert not untyped, (name, untyped)
+            assert inspect.signature(public).return_annotation is not inspect.Signature.empty, name

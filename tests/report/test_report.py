@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rankfold.estimators.completion.regularization_path import RegularizationPath
 from rankfold.report import (
     Columns,
     DataSummary,
@@ -26,6 +27,7 @@ from rankfold.report import (
 from rankfold.report.axis import ChartAxis, tick_text
 from rankfold.report.png import png
 from rankfold.run.trace import Trace, TraceRow
+from rankfold.selection.rank import RankPath
 
 VOID = {"meta", "link", "br", "img"}
 
@@ -174,6 +176,38 @@ def test_a_choice_of_weights_has_a_place_for_0_left_of_all_others():
     assert "whisker" not in chart
 
 
+def test_calibration_is_drawn_beside_the_line_of_what_is_promised():
+    chart = charts.calibration((0.5, 0.9), (0.4, 0.9), "promised", "held")
+    (x1, x2), (y1, y2) = numbers_of(chart, "dot", "cx"), numbers_of(chart, "dot", "cy")
+    wide, high = charts.WIDTH - charts.LEFT - charts.RIGHT, charts.HEIGHT - charts.TOP - charts.BOTTOM
+    along = [(x - charts.LEFT) / wide for x in (x1, x2)]
+    up = [(charts.HEIGHT - charts.BOTTOM - y) / high for y in (y1, y2)]
+    # both axes go from 0.35, a little below all that is drawn, to 1
+    assert along == pytest.approx([0.15 / 0.65, 0.55 / 0.65], abs=2e-3)
+    assert up == pytest.approx([0.05 / 0.65, 0.55 / 0.65], abs=2e-3)
+    corners = f"M{charts.LEFT} {charts.HEIGHT - charts.BOTTOM}L{charts.WIDTH - charts.RIGHT} {charts.TOP}"
+    assert f'class="even" d="{corners}"' in chart
+
+
+def test_many_points_are_a_line_with_its_end_marked():
+    few, many = np.arange(charts.MOST_DOTS), np.arange(charts.MOST_DOTS + 1)
+    assert len(numbers_of(charts.line(few, few, "x", "y"), "dot", "cx")) == charts.MOST_DOTS
+    (end,) = numbers_of(charts.line(many, many, "x", "y"), "dot", "cx")
+    assert end == charts.WIDTH - charts.RIGHT
+
+
+def test_a_fit_without_error_has_no_bar():
+    assert Tried.of_losses((1, 2), (1.0, 0.0), (0.5, 0.5), 2, square=True).bars == (0.25, 0.0)
+
+
+def test_a_choice_is_taken_from_the_path_of_a_model():
+    ranks = RankPath((1, 2), (0.25, 0.0625), (0.5, 0.25), (0.1, 0.1), 2)
+    assert Tried.of_path(ranks, True) == Tried((1, 2), (0.5, 0.25), (0.5, 0.5), 2)
+    weights = RegularizationPath((2.0, 0.0), (3.0, 1.0), 0.0, (0.5, 0.25))
+    assert Tried.of_path(weights, False) == Tried((2.0, 0.0), (3.0, 1.0), (0.5, 0.25), 0.0, False)
+    assert Tried.of_path(None, True) is None
+
+
 def test_every_chart_names_both_axes():
     for chart in drawn_in(render(report(values=report().residuals, coverage=((0.5, 0.4), (0.9, 0.9))))):
         label = ET.fromstring(chart).get("aria-label")
@@ -257,6 +291,8 @@ def test_a_png_holds_the_pixels(tmp_path):
     (tmp_path / "p.png").write_bytes(png(picture))
     read = matplotlib.image.imread(tmp_path / "p.png")
     np.testing.assert_array_equal(np.rint(read * 255), np.arange(24).reshape(2, 4, 3) * 10)
+    (tmp_path / "p.png").write_bytes(png(np.array([[[-3.0, 300.0, 7.6]]])))
+    np.testing.assert_array_equal(np.rint(matplotlib.image.imread(tmp_path / "p.png") * 255), [[[0, 255, 8]]])
 
 
 def test_a_cost_that_hardly_falls_is_said_in_words():

@@ -26,7 +26,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the choice of known pixels.")] = 0,
     json: Json = False,
 ) -> None:
-    """Complete a picture of which six pixels of seven are missing: a table, the picture and a report.
+    """Complete a picture of which four pixels of five are missing: a table, the picture and a report.
 
     Example: rankfold demo -o picture.png
     """

@@ -58,6 +58,17 @@ ESTIMATORS = {
         ReducedRankRegression,
     )
 }
+Estimator = (
+    MatrixCompletion
+    | CategoricalCompletion
+    | ImplicitFeedback
+    | LowRankImputer
+    | LowRankDistance
+    | PairRegressor
+    | PairClassifier
+    | PairRanker
+    | ReducedRankRegression
+)
 # Settings may be geometries (classes) and solvers (dataclasses of options); fitted attributes the rest.
 _GEOMETRIES = {cls.__name__: cls for cls in GEOMETRIES.values()}
 _RECORDS = {
@@ -77,19 +88,6 @@ _RECORDS = {
         *SOLVERS,
     )
 }
-
-
-Estimator = (
-    MatrixCompletion
-    | CategoricalCompletion
-    | ImplicitFeedback
-    | LowRankImputer
-    | LowRankDistance
-    | PairRegressor
-    | PairClassifier
-    | PairRanker
-    | ReducedRankRegression
-)
 Kind = TypeVar("Kind", bound=Estimator)
 
 
@@ -163,7 +161,7 @@ def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
     """
     meta, arrays = MODELS.read(path)
     try:
-        model = _ModelUnpacker(_RECORDS, arrays).unpack(meta.get("model"))
+        model: Estimator = _ModelUnpacker(_RECORDS, arrays).unpack(meta.get("model"))
         if not _is_ours(model):
             raise ValueError("what it holds is no estimator")
         check(model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,14 @@ class Tried:
         # the root of m ± s is √m ± s/(2√m), to first order
         bars = tuple(s / (2 * root) if root else 0.0 for s, root in zip(standard_errors, roots, strict=False))
         return cls(tuple(candidates), roots, bars, chosen, square)
+
+    @classmethod
+    def of_path(cls, path: Any, square: bool) -> Tried | None:
+        """Take a model's `rank_path_` or `regularization_path_`, which may be None."""
+        if path is None:
+            return None
+        tried = getattr(path, "ranks", None) or path.regularizations
+        return cls.of_losses(tried, path.errors, path.standard_errors, path.chosen, square)
 
     @property
     def unit(self) -> str:

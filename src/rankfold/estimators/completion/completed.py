@@ -59,7 +59,7 @@ class CompletedMatrix(Uncertainty):
     @overload
     def predict(self, X: Any, return_std: Literal[True]) -> tuple[NDArray[Any], NDArray[Any]]: ...
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: Any, return_std: bool = False) -> NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]:
         """Return the values predicted at pairs, given as for `fit`; of Triples, the values are ignored.
 
         With `return_std`, a pair (values, deviations): the standard deviation of an entry about its

@@ -47,7 +47,7 @@ def report_of(model: Any, train: Triples | SortedFolder, held_out: Entries | Non
     """Gather what a report shows of a fitted `MatrixCompletion`; without entries held out, no errors."""
     rows, cols, values = _sample(train, held_out, making.seed)
     summary = _summary(model, train, making.source)
-    by_rank, by_weight = model.rank_path_, model.regularization_path_
+    square = _loss_of(model).is_square
     return Report(
         data=summary,
         rank=model.rank_,
@@ -59,8 +59,8 @@ def report_of(model: Any, train: Triples | SortedFolder, held_out: Entries | Non
         held_out=0 if held_out is None else len(held_out.values),
         settings=making.settings,
         command=making.command,
-        ranks=None if by_rank is None else _tried(model, by_rank, by_rank.ranks),
-        weights=None if by_weight is None else _tried(model, by_weight, by_weight.regularizations),
+        ranks=Tried.of_path(model.rank_path_, square),
+        weights=Tried.of_path(model.regularization_path_, square),
         coverage=() if held_out is None or model.posterior_ is None else _coverage(model, held_out),
         values=values,
     )
@@ -72,12 +72,6 @@ def _summary(model: Any, train: Triples | SortedFolder, source: str) -> DataSumm
     columns = Columns(*train.names) if train.names else None
     repeated, _ = model.observed_.repeats()
     return DataSummary.of(train.rows, train.cols, train.values, train.shape, source, columns, repeated)
-
-
-def _tried(model: Any, path: Any, candidates: tuple[float, ...]) -> Tried:
-    """Return the candidates of a choice with their errors, in the unit of the report."""
-    square = _loss_of(model).is_square
-    return Tried.of_losses(candidates, path.errors, path.standard_errors, path.chosen, square)
 
 
 def _loss_of(model: Any) -> Loss:
