@@ -75,7 +75,7 @@ class SortedFolder:
         manifest = Manifest.read(path)
         facts = manifest.facts
         if "finished" not in facts:
-            what = "was not sorted to the end" if facts else f"is no sorted folder: it has no {NAME}"
+            what = "was not sorted to the end" if manifest.task else f"is no sorted folder: it has no {NAME}"
             raise DataFileError(f"{path} {what}; sort_into does that, on the command line --spill")
         looked, finished = facts["looked"], facts["finished"]
         for name, size in finished["sizes"].items():

@@ -51,8 +51,8 @@ def sort_into(
     Parameters
     ----------
     folder
-        A new folder, an empty one, or one that was sorted into before. While sorting it takes up to 56 bytes
-        an entry, 24 in the end (36 and 16 with float32).
+        A new folder, an empty one, or one that was sorted into before. While sorting it takes up to 44 bytes
+        an entry, 24 in the end (32 and 16 with float32).
     sources
         Names of Parquet, CSV or TSV files, or patterns such as "shards/*.parquet"; or blocks of entries
         (rows, cols, values[, weights]), as a list or anything that yields them, or `rankfold.data.Triples`.
