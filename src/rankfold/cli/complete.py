@@ -17,7 +17,10 @@ from rankfold.interrupts import Scope
 
 def complete(
     triples: Annotated[
-        str, typer.Argument(help="CSV, TSV, Parquet, Matrix Market or npz, also .gz; - for standard input.")
+        str,
+        typer.Argument(
+            help="CSV, TSV, Parquet, Matrix Market or npz, also .gz; - for standard input; or 'shards/*.csv'."
+        ),
     ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the model goes.")] = None,
     rank: Annotated[str, typer.Option(help="Rank of the matrix: a number, or auto.")] = "auto",
@@ -63,14 +66,19 @@ def complete(
 
       zcat ratings.csv.gz | rankfold complete - --rank 10 -o model.rankfold
 
+    Many files, read and fitted by four processes (docs: "Several machines"):
+
+      torchrun --nproc-per-node 4 -m rankfold complete 'shards/*.parquet' --rank 10 -o model.rankfold
+
     Ctrl-C, or SIGTERM, ends the fit and keeps the best model so far; a second one ends at once.
     """
     import rankfold as rf
-    from rankfold.cli import completing
+    from rankfold.cli import completing, together
     from rankfold.report.figure import check_format
     from rankfold.run.stopping import StopKind
 
-    for path in (output, report, checkpoint, plot):
+    spread = together.is_spread(triples)
+    for path in (output, report, plot, None if spread else checkpoint):  # of several processes, a folder
         check_writable(path)
     if plot is not None:
         check_format(plot)
@@ -90,6 +98,11 @@ def complete(
         random_state=seed,
         verbose=1,
     )
+    if spread:
+        asked = {"output": output, "report": report, "plot": plot, "checkpoint": checkpoint}
+        if together.complete(source, model, asked, resume, json):
+            raise KeyboardInterrupt(model.stop_reason_)
+        return
     data = completing.read(source)
     with Scope() as scope:  # from the first iteration of the last fit on, a signal waits for the files
         found = completing.fit(data, model, checkpoint, resume, lambda progress: scope.keep())

@@ -31,7 +31,8 @@ class OffsetSystem:
     def __init__(
         self, store: Any, mean: float | None, rows: float | None, cols: float | None, by_counts: bool
     ):
-        self.size, self.places = store.size, getattr(store, "places", None)
+        self.size: int = store.size
+        self.places: Any = getattr(store, "places", None)
         observed = _in_memory(store)
         self.entry_weights: Indicator | SparseMatrix = Indicator(observed)
         if observed.weighted:
@@ -85,7 +86,8 @@ class OffsetSystem:
         """What the ridges charge for β."""
         charges = self.ridges * beta**2
         rows = beta.size - 1 - self.width
-        return float(self._added_up(charges[:rows].sum(keepdims=True))[0] + charges[rows:].sum()) / self.size
+        at_hand = self._added_up(charges[:rows].sum(keepdims=True))
+        return float(at_hand[0] + charges[rows:].sum()) / self.size
 
     def solve(self, rhs: Floats) -> Floats:
         """H⁻¹ times one right-hand side, or several as columns."""

@@ -16,6 +16,8 @@ from sklearn.utils.validation import validate_data
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
 from rankfold.data.triples import Triples
+from rankfold.distributed.spreading import SpreadTriples
+from rankfold.estimators.completion import spread
 from rankfold.estimators.completion.bayes.finishing import decided, finished, kept, wanted
 from rankfold.estimators.completion.bayes.judging import Verdict
 from rankfold.estimators.completion.choosing import Choice, choose
@@ -198,7 +200,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
             Pairs (row, column), as an array, a list, a pandas or polars DataFrame or a torch tensor. Either
             side holds labels: all integers, all strings or all datetime64; with `shape`, positions. Or
             `rankfold.data.Triples`, which `rankfold.data.read_triples` returns, and no y; those without
-            labels hold positions.
+            labels hold positions. Or what `rankfold.distributed.read` returns, in every process alike.
         y
             The value of each entry. Pairs that come twice are two observations.
         sample_weight
@@ -208,6 +210,9 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
             As in `rankfold.minimize`, for the last fit. To resume, give the same data and an integer
             `random_state`. Ctrl-C leaves a fitted model, the best so far, also while rank and λ are chosen.
         """
+        if isinstance(X, SpreadTriples):
+            spread.fit(self, X, MAX_ENTRIES, callback=callback, checkpoint=checkpoint, resume=resume)
+            return self
         data = training_triples(X, y, self.shape)
         refuse_without_room(data.shape, self.rank, self.dtype)
         validate_data(self, np.empty((0, 2)) if isinstance(X, Triples) else X, skip_check_array=True)
