@@ -80,6 +80,8 @@ soak: .venv/test       ## disks that fail, signals at random moments, forks and 
 	$(BIN)/python tests/fuzz/faults.py signals --kill $(KILLS) --sigint $(SIGINTS) --sigterm $(SIGTERMS) --seed $(SEED)
 	$(BIN)/python tests/fuzz/faults.py forks --count $(FORKS)
 	$(BIN)/python tests/fuzz/faults.py threads
+	PYTHONPATH=tests $(BIN)/python -m distributed.soak --kills 20 --seed $(SEED)
+	PYTHONPATH=tests $(BIN)/python -m distributed.soak --kills 3 --seed $(SEED) --torchrun
 
 lint: .venv/test       ## style, formatting and types
 	$(BIN)/ruff check .

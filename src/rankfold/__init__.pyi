@@ -1,4 +1,5 @@
 from rankfold import data as data
+from rankfold import distributed as distributed
 from rankfold import metrics as metrics
 from rankfold.checks import check_geometry as check_geometry
 from rankfold.checks import check_gradient as check_gradient

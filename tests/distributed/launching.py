@@ -34,11 +34,13 @@ def variables(size: int) -> dict[str, str]:
     }
 
 
-def started(size: int, folder: Path, *arguments: str, **more: str) -> list[subprocess.Popen[bytes]]:
-    """Start `size` processes of `distributed.worker`, whose words go to files in `folder`."""
+def started(
+    size: int, folder: Path, *arguments: str, module: str = "distributed.worker"
+) -> list[subprocess.Popen[bytes]]:
+    """Start `size` processes of a module, whose words go to files in `folder`."""
     folder.mkdir(exist_ok=True)
-    given = variables(size) | more
-    command = [sys.executable, "-m", "distributed.worker", str(folder), *arguments]
+    given = variables(size)
+    command = [sys.executable, "-m", module, *arguments]
     processes = []
     for rank in range(size):
         with (folder / f"words-{rank}").open("wb") as words:
@@ -58,9 +60,13 @@ def ended(processes: list[subprocess.Popen[bytes]], limit: float = LIMIT) -> lis
                 process.wait()
 
 
+def words(size: int, folder: Path) -> str:
+    """Return what all have said."""
+    return "\n".join((folder / f"words-{rank}").read_text() for rank in range(size))
+
+
 def on_ranks(size: int, folder: Path, *tasks: str) -> list[dict[str, Any]]:
     """Return what each process found out of each task."""
-    codes = ended(started(size, folder, *tasks))
-    said = "\n".join((folder / f"words-{rank}").read_text() for rank in range(size))
-    assert codes == [0] * size, said
+    codes = ended(started(size, folder, str(folder), *tasks))
+    assert codes == [0] * size, words(size, folder)
     return [pickle.loads((folder / f"found-{rank}").read_bytes()) for rank in range(size)]

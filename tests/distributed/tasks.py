@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import signal
+import time
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 import rankfold as rf
-from rankfold.distributed import Group, Places, Sharded, spread_triples
+from rankfold.distributed import Group, Places, Sharded, read, spread_triples
 from rankfold.distributed.sharded import even_cuts
 from rankfold.fingerprint import fingerprint
 from rankfold.linalg.rows import whole
@@ -138,6 +140,42 @@ class Tasks:
         """A callback that counts what was sent so far."""
         traffic = self.group.traffic
         return lambda _: seen.append((traffic.small, traffic.large, traffic.bytes))
+
+    def loaded(self):
+        """Shards of labelled triples, and models of them."""
+        data = read(f"{self.folder}/shards/*", ("user", "item", "stars"), group=self.group)
+        store = data.store
+        first, last = store.rows.bounds
+        entries = store.block.by_row
+        plain = rf.MatrixCompletion(rank=2, bias=False, regularization=0.0, random_state=0).fit(data)
+        shrunk = rf.MatrixCompletion(rank=2, regularization=2.0, tol=1e-9, max_iter=300, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            shrunk.fit(data)
+        return {
+            "labels": (data.row_labels, data.col_labels),
+            "cuts": store.rows.cuts,
+            "entries": (entries.keys + first, entries.indices, entries.data[:, 0], last),
+            "plain": plain,
+            "shrunk": shrunk,
+            "refused": [
+                refusal(lambda: rf.MatrixCompletion(rank=1, bayesian=True).fit(data)),
+                refusal(lambda: rf.MatrixCompletion(rank=1, loss="huber").fit(data)),
+                refusal(lambda: rf.MatrixCompletion(rank=1, warm_start=True).fit(data)),
+                refusal(lambda: read(f"{self.folder}/nothing/*", group=self.group)),
+                refusal(lambda: read(f"{self.folder}/broken/*", group=self.group)),
+            ],
+        }
+
+    def endless(self):
+        """A run that takes a while, and goes on from where another one was killed."""
+        path = self.folder / "run"
+        resume = path if (path / "manifest.json").exists() else None
+        checkpoint = rf.Checkpoint(path, every=1)
+        result = self.run(
+            max_iterations=40, checkpoint=checkpoint, resume=resume, callback=lambda _: time.sleep(0.05)
+        )
+        return bits(result), result.iterations
 
     def one_fails(self):
         def failing(progress):

@@ -85,15 +85,20 @@ def complete(
 
       rankfold complete 'big/*.parquet' --rank 10 --spill sorted -o model.rankfold
 
+    Or they are read and fitted by several processes (docs: "Several machines"):
+
+      torchrun --nproc-per-node 4 -m rankfold complete 'shards/*.parquet' --rank 10 -o model.rankfold
+
     Ctrl-C, or SIGTERM, ends the fit and keeps the best model so far; a second one ends at once.
     """
     with working("starting"):  # a sign of life: what the library is made of takes a while to load
         import rankfold as rf
-        from rankfold.cli import completing
+        from rankfold.cli import completing, together
         from rankfold.report.figure import check_format
         from rankfold.run.stopping import StopKind
 
-    for path in (output, report, checkpoint, plot):
+    spread = together.is_spread()
+    for path in (output, report, plot, None if spread else checkpoint):  # of several processes, a folder
         check_writable(path)
     if plot is not None:
         check_format(plot)
@@ -121,6 +126,11 @@ def complete(
         random_state=seed,
         verbose=1,
     )
+    if spread:
+        asked = {"output": output, "report": report, "plot": plot, "checkpoint": checkpoint}
+        if together.complete(source, model, asked, resume, json):
+            raise KeyboardInterrupt(model.stop_reason_)
+        return
     data = completing.read(source)
     with Scope() as scope:  # from the first iteration of the last fit on, a signal waits for the files
         found = completing.fit(data, model, checkpoint, resume, lambda progress: scope.keep())

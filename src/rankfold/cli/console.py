@@ -112,7 +112,9 @@ def explained(error: Exception) -> str:
         return f"this needs {error.name}: pip install {wanted}"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {error.strerror or error}"
-    if isinstance(error, ValueError | OSError):
+    from rankfold.distributed.collectives import RanksError
+
+    if isinstance(error, ValueError | OSError | RanksError):
         return str(error)
     if isinstance(error, MemoryError):
         return "out of memory: a lower rank needs less"

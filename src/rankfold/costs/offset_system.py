@@ -35,7 +35,8 @@ class OffsetSystem:
     def __init__(
         self, store: Any, mean: float | None, rows: float | None, cols: float | None, by_counts: bool
     ):
-        self.size, self.places = store.size, getattr(store, "places", None)
+        self.size: int = store.size
+        self.places: Any = getattr(store, "places", None)
         observed = _at_hand(store)
         self.entry_weights, values = _on_pattern(observed)
         self._there: Product = _as_double if isinstance(observed, Observed) else observed.as_double
@@ -83,7 +84,8 @@ class OffsetSystem:
         """What the ridges charge for β."""
         charges = self.ridges * beta**2
         rows = len(beta) - 1 - self.width
-        return float(self._added_up(charges[:rows].sum()[None])[0] + charges[rows:].sum()) / int(self.size)
+        at_hand = self._added_up(charges[:rows].sum()[None])
+        return float(at_hand[0] + charges[rows:].sum()) / self.size
 
     def solve(self, rhs: Array) -> Array:
         """H⁻¹ times one right-hand side, or several as columns."""

@@ -12,12 +12,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from array_api_compat import array_namespace
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from rankfold.distributed.group import Group
+from rankfold.distributed.matrix import SpreadMatrix, scaled
 from rankfold.distributed.sharded import Places, Sharded, even_cuts
 from rankfold.entries.arrays import check_factors
-from rankfold.entries.observed import Duplicates, Observed
 from rankfold.entries.store import (
     Array,
     EntryLoss,
@@ -25,7 +25,6 @@ from rankfold.entries.store import (
     LineBlockStore,
     ModelStore,
     NewValues,
-    Operator,
 )
 from rankfold.fingerprint import spread as spread_numbers
 from rankfold.linalg.rows import is_spread
@@ -169,15 +168,17 @@ class SpreadEntries:
         """Return S, whose entries outside Ω are zero."""
         A, B = self._factors((L,), (R,))
         local = None if self.block is None else self.block.gradient(A, B, loss)
-        return SpreadMatrix(self, local, self._share)
+        return SpreadMatrix(self.shape, self.dtype, self.places, local, self._share)
 
     def targets(self, loss: EntryLoss) -> SpreadMatrix:
         """Return the entries of W that the data ask for, seen from W = 0."""
         local = None if self.block is None else self.block.targets(loss)
         if loss.is_square:
-            return SpreadMatrix(self, local, 1.0)
+            return SpreadMatrix(self.shape, self.dtype, self.places, local, 1.0)
         own = 0.0 if self.block is None else self._part.largest_curvature(loss)
-        return SpreadMatrix(self, local, (own or 1.0) / (self.group.most(own) or 1.0))
+        return SpreadMatrix(
+            self.shape, self.dtype, self.places, local, (own or 1.0) / (self.group.most(own) or 1.0)
+        )
 
     def value_at_zero(self, loss: EntryLoss) -> float:
         """Mean loss at W = 0."""
@@ -265,145 +266,14 @@ class SpreadEntries:
         return float(self.group.sum(np.array([local * self._share]))[0])
 
     def _left(self, f_L: Array) -> Sharded:
-        return Sharded(_scaled(f_L, self._share), self.rows)
+        return Sharded(scaled(f_L, self._share), self.rows)
 
     def _right(self, R: Array, f_R: Array) -> Sharded:
         """Add up what everybody has for each column, where the columns of R are at home."""
         places = R.spread if is_spread(R) else self.cols
-        return Sharded(self.group.scattered_sum(_scaled(f_R, self._share), places.cuts), places)
-
-
-@dataclass(frozen=True, eq=False)
-class SpreadMatrix:
-    """A sparse matrix on Ω, of which each process has its rows, times a number of each."""
-
-    store: SpreadEntries
-    local: Operator | None
-    scale: float
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
-        return self.store.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of its entries."""
-        return self.store.dtype
-
-    def __matmul__(self, X: Array) -> Sharded:
-        """S X."""
-        B = X.whole() if is_spread(X) else X
-        rows = self.store.rows
-        first, last = rows.bounds
-        if self.local is None:
-            return Sharded(np.zeros((last - first, B.shape[1]), self.dtype), rows)
-        return Sharded(_scaled(self.local @ B, self.scale), rows)
-
-    def transposed_times(self, X: Array) -> Sharded:
-        """Sᵀ X."""
-        A = X.block if is_spread(X) else X[self.store.rows.own]
-        cols = self.store.cols
-        if self.local is None:
-            product: Array = np.zeros((self.shape[1], A.shape[1]), self.dtype)
-        else:
-            product = _scaled(self.local.transposed_times(A), self.scale)
-        return Sharded(self.store.group.scattered_sum(product, cols.cuts), cols)
-
-
-def _scaled(fresh: Array, factor: float) -> Array:
-    """Multiply an array of our own by a number, in place."""
-    if factor != 1.0:
-        fresh *= factor
-    return fresh
+        return Sharded(self.group.scattered_sum(scaled(f_R, self._share), places.cuts), places)
 
 
 def _zeros(A: Array, B: Array) -> tuple[Array, Array]:
     xp = array_namespace(A)
     return xp.zeros_like(A), xp.zeros_like(B)
-
-
-def row_cuts(counts: NDArray[Any], size: int) -> tuple[int, ...]:
-    """Cut rows into ranges of about as many entries each."""
-    ends = np.cumsum(counts)
-    goals = ends[-1] * np.arange(1, size) / size
-    # the row that crosses a goal goes to the side that it is nearer to
-    after = np.searchsorted(ends, goals)
-    before = np.where(after > 0, ends[np.maximum(after - 1, 0)], 0)
-    inner = np.where(goals - before <= ends[after] - goals, after, after + 1)
-    return 0, *np.maximum.accumulate(inner).tolist(), len(counts)
-
-
-def spread_triples(
-    rows: ArrayLike,
-    cols: ArrayLike,
-    values: ArrayLike,
-    shape: tuple[int, int],
-    weights: ArrayLike | None = None,
-    duplicates: Duplicates = "error",
-    group: Group | None = None,
-) -> SpreadEntries:
-    """Spread entries that every process has all of, or a part of: each keeps those of its rows.
-
-    Every process gives entries of its own choosing: one that another has given too counts twice. They are
-    sent to whoever has their rows, contiguous ranges with about as many entries each.
-
-    Examples
-    --------
-    >>> import rankfold as rf
-    >>> from rankfold.distributed import spread_triples
-    >>> store = spread_triples([0, 0, 1, 2], [0, 1, 1, 0], [1.0, 2.0, 4.0, 2.0], (3, 2))
-    >>> cost = rf.Completion.from_observed(store)
-    >>> rf.minimize(rf.Problem.of(cost, rank=1)).converged
-    True
-    """
-    group = group or Group()
-    own = np.asarray(rows), np.asarray(cols), np.asarray(values)
-    dtype = np.dtype(np.float32 if own[2].dtype == np.float32 else np.float64)
-    columns = [own[0].astype(np.int64), own[1].astype(np.int64), own[2].astype(dtype)]
-    if weights is not None:
-        columns.append(np.asarray(weights).astype(dtype))
-    # before anything is sent: gloo takes the bytes of one type for those of another, or ends the process
-    given = f"shape {tuple(shape)}, values in {dtype}, {'weighted' if weights is not None else 'no weights'}"
-    group.require_equal("entries", given)
-    group.together(lambda: _check_rows(own[0], shape), "checking the entries")
-    counts = group.sum(np.bincount(columns[0], minlength=shape[0]).astype(np.float64))
-    cuts = row_cuts(counts, group.size)
-    received = sent_home(columns, cuts, group)
-    return store_of(received, cuts, shape[1], duplicates, group)
-
-
-def _check_rows(rows: NDArray[Any], shape: tuple[int, int]) -> None:
-    if rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= shape[0]):
-        raise ValueError(f"rows must be integers from 0 to {shape[0] - 1}")
-
-
-def sent_home(columns: Sequence[NDArray[Any]], cuts: Sequence[int], group: Group) -> list[NDArray[Any]]:
-    """Send entries, of which the first column is the row, to whoever has their rows."""
-    owner = np.searchsorted(cuts, columns[0], side="right") - 1
-    owner = np.minimum(owner, group.size - 1)
-    order = np.argsort(owner, kind="stable")
-    lengths = np.bincount(owner, minlength=group.size).tolist()
-    return [group.exchanged(column[order], lengths) for column in columns]
-
-
-def store_of(
-    columns: Sequence[NDArray[Any]],
-    cuts: tuple[int, ...],
-    width: int,
-    duplicates: Duplicates,
-    group: Group,
-) -> SpreadEntries:
-    """Sort the entries at hand, and join them with everybody's."""
-    places = Places(group, cuts)
-    first, last = places.bounds
-    rows, cols, values, *weights = columns
-
-    def block() -> Observed | None:
-        if not len(rows):
-            return None
-        given = weights[0] if weights else None
-        where = rows - first
-        return Observed.from_triples(where, cols, values, (last - first, width), given, duplicates, False)
-
-    return SpreadEntries.of(group.together(block, "sorting the entries"), places, width, values.dtype)

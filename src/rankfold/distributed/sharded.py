@@ -7,7 +7,7 @@ geometries and the solvers run on these arrays as they are, and what cannot be d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import add, mul, sub, truediv
 from typing import Any
@@ -17,6 +17,7 @@ from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
 from rankfold.distributed.group import Group
+from rankfold.distributed.namespace import SpreadNamespace
 from rankfold.linalg import primitives
 from rankfold.linalg.rows import normal_in_blocks
 
@@ -119,8 +120,8 @@ class Sharded:
     def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
         raise TypeError("rows of this matrix are elsewhere: `whole()` fetches them")
 
-    def __array_namespace__(self, api_version: str | None = None) -> _Namespace:
-        return _Namespace(array_namespace(self.block))
+    def __array_namespace__(self, api_version: str | None = None) -> SpreadNamespace:
+        return SpreadNamespace(array_namespace(self.block))
 
     def like(self, block: Array) -> Sharded:
         """Return other rows in the same places."""
@@ -163,11 +164,11 @@ class Sharded:
         return self.like(-self.block)
 
     def __iadd__(self, other: Any) -> Sharded:
-        self.block += self._theirs(other)
+        self.block += self.rows_of(other)
         return self
 
-    def _theirs(self, other: Any) -> Any:
-        """What of an operand meets the rows at hand: of one that has all rows, these."""
+    def rows_of(self, other: Any) -> Any:
+        """Return what of an operand meets the rows at hand: of one that has all rows, these."""
         if isinstance(other, Sharded):
             if other.spread.cuts != self.spread.cuts:
                 raise ValueError(f"rows are cut at {self.spread.cuts} and at {other.spread.cuts}")
@@ -177,18 +178,18 @@ class Sharded:
         return other
 
     def __add__(self, other: Any) -> Sharded:
-        return self.like(add(self.block, self._theirs(other)))
+        return self.like(add(self.block, self.rows_of(other)))
 
     def __sub__(self, other: Any) -> Sharded:
-        return self.like(sub(self.block, self._theirs(other)))
+        return self.like(sub(self.block, self.rows_of(other)))
 
     def __mul__(self, other: Any) -> Sharded:
-        return self.like(mul(self.block, self._theirs(other)))
+        return self.like(mul(self.block, self.rows_of(other)))
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Sharded:
-        return self.like(truediv(self.block, self._theirs(other)))
+        return self.like(truediv(self.block, self.rows_of(other)))
 
     @staticmethod
     def grams(sides: Sequence[Sequence[tuple[Sharded, Sharded]]]) -> list[list[NDArray[Any]]]:
@@ -222,87 +223,3 @@ class _Transposed:
         ((product,),) = Sharded.grams([[(self.matrix, other)]])
         block = self.matrix.block
         return array_namespace(block).asarray(product, dtype=block.dtype, device=device(block))
-
-
-class _Namespace:
-    """The functions of the library of the rows: on spread rows row by row, on all else as they are."""
-
-    def __init__(self, local: Any) -> None:
-        self._local, self.linalg = local, _Linalg(local)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._local, name)
-
-    def _each(self, function: Callable[..., Array], *arrays: Array, **options: Any) -> Array:
-        """Do with the rows at hand what is done with arrays."""
-        first = next((A for A in arrays if isinstance(A, Sharded)), None)
-        if first is None:
-            return function(*arrays, **options)
-        return first.like(function(*(first._theirs(A) for A in arrays), **options))
-
-    def concat(self, arrays: Sequence[Array], axis: int = 0) -> Array:
-        """Join matrices side by side."""
-        if not isinstance(arrays[0], Sharded):
-            return self._local.concat(arrays, axis=axis)
-        if axis != 1:
-            raise ValueError("matrices whose rows are spread can only be joined side by side")
-        return self._each(lambda *blocks: self._local.concat(blocks, axis=1), *arrays)
-
-    def asarray(self, x: Array, **options: Any) -> Array:
-        """Return a copy, or x itself."""
-        return self._each(self._local.asarray, x, **options)
-
-    def zeros_like(self, x: Array) -> Array:
-        """Zeros."""
-        return self._each(self._local.zeros_like, x)
-
-    def isfinite(self, x: Array) -> Array:
-        """Entry by entry."""
-        return self._each(self._local.isfinite, x)
-
-    def where(self, condition: Array, x: Array, y: Array) -> Array:
-        """Entry by entry; the condition may be one for each column."""
-        return self._each(self._local.where, condition, x, y)
-
-    def all(self, x: Array) -> Any:
-        """Whether all entries are, everywhere."""
-        if not isinstance(x, Sharded):
-            return self._local.all(x)
-        failing = float(not bool(self._local.all(x.block)))
-        return not x.spread.sum(np.array([failing]))[0]
-
-
-class _Linalg:
-    """Decompositions: those of spread rows by way of everybody's triangles."""
-
-    def __init__(self, local: Any) -> None:
-        self._xp, self._local = local, local.linalg
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._local, name)
-
-    def qr(self, A: Array) -> tuple[Array, Array]:
-        """QR of everybody's rows, then of the triangles on top of each other."""
-        if not isinstance(A, Sharded):
-            Q, R = self._local.qr(A)
-            return Q, R
-        xp, k = self._xp, A.shape[1]
-        Q, triangle = self._local.qr(A.block)
-        rows = triangle.shape[0]  # fewer than k, where fewer rows are at hand
-        padded = np.zeros((k, k), dtype=np.float64)
-        padded[:rows] = primitives.on_host(triangle)
-        stack = A.spread.group.stacked(padded).reshape(-1, k)
-        Q2, R = self._local.qr(xp.asarray(stack, dtype=A.dtype, device=A.device))
-        top = A.spread.group.rank * k
-        return A.like(Q @ Q2[top : top + rows, :]), R
-
-    def svd(self, A: Array, full_matrices: bool = True) -> tuple[Array, Array, Array]:
-        """The same, then the singular value decomposition of R."""
-        if not isinstance(A, Sharded):
-            U, s, Vt = self._local.svd(A, full_matrices=full_matrices)
-            return U, s, Vt
-        if full_matrices:
-            raise ValueError("a matrix whose rows are spread has the thin decomposition only")
-        Q, R = self.qr(A)
-        U, s, Vt = self._local.svd(R, full_matrices=False)
-        return Q @ U, s, Vt

@@ -17,6 +17,8 @@ from rankfold.costs.completion import Completion, usable_device
 from rankfold.costs.losses import Loss
 from rankfold.data.spill.folder import SortedFolder
 from rankfold.data.triples import Triples
+from rankfold.distributed.spreading import SpreadTriples
+from rankfold.estimators.completion import spread
 from rankfold.estimators.completion.bayes.finishing import decided, finished, kept, wanted
 from rankfold.estimators.completion.bayes.judging import Verdict
 from rankfold.estimators.completion.choosing import Choice, choose
@@ -223,7 +225,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
             `rankfold.data.Triples`, which `rankfold.data.read_triples` returns, and no y; those without
             labels hold positions. Or a `rankfold.data.SortedFolder`, which `rankfold.data.sort_into` returns,
             of entries that outgrow memory: the fit is the same, but without a Bayesian finish where the
-            covariances outgrow the memory that was given to sort.
+            covariances outgrow the memory that was given to sort. Or what `rankfold.distributed.read`
+            returns, in every process alike.
         y
             The value of each entry. Pairs that come twice are two observations.
         sample_weight
@@ -234,6 +237,9 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
             `random_state`. Ctrl-C leaves a fitted model, the best so far, also while rank and λ are chosen.
         """
         usable_device(self.device)  # what is missing is said before any work
+        if isinstance(X, SpreadTriples):
+            spread.fit(self, X, MAX_ENTRIES, callback=callback, checkpoint=checkpoint, resume=resume)
+            return self
         data = training_triples(X, y, self.shape)
         refuse_without_room(data.shape, self.rank, self.dtype)
         known = isinstance(X, Triples | SortedFolder)

@@ -26,7 +26,7 @@ from rankfold.solvers import ConjugateGradient, Method
 
 # Regularised fits slow down once and for all; without a regulariser a plateau may come before the end, and
 # the default solver has to see 20 slow iterations before it tries something else.
-_WINDOW, _PLAIN_WINDOW = 3, 25
+WINDOW, PLAIN_WINDOW = 3, 25
 # The minimum at a λ that was given is wanted. A λ that was chosen was the best of fits about as loose: on
 # ratings, errors on new entries differ by about 0.03% at most from 1e-6, in a fifth to half the sweeps.
 _TOL, _LOOSE_TOL = 1e-6, 1e-4
@@ -52,7 +52,7 @@ def tolerance(tol: float | Literal["auto"], chosen: bool, weight: float) -> floa
 def by_sweeps(joint: Joint, start: FactorPair, tol: float, run: dict[str, Any]) -> Fitted:
     """Minimise over factors and offsets together."""
     problem = Problem(joint, Lines(joint.shape, start[0].shape[1], joint.bias))
-    window = _WINDOW if joint.weight else _PLAIN_WINDOW
+    window = WINDOW if joint.weight else PLAIN_WINDOW
     stop = RelativeChange(tol, window)
     x0 = FullRankFactors(*start) if run["resume"] is None else None  # a checkpoint has a point of its own
     result = fit_problem(problem, solver=Alternating(), x0=x0, tolerance=_EXACT, stop=stop, **run)
@@ -84,7 +84,7 @@ def on_geometry(
     result = fit_problem(
         problem, accepted, x0=x0, tolerance=_EXACT,
         solver=ConjugateGradient() if is_auto(solver) and joint.weight else solver,
-        stop=RelativeChange(tol, _WINDOW if joint.weight else _PLAIN_WINDOW), **run,
+        stop=RelativeChange(tol, WINDOW if joint.weight else PLAIN_WINDOW), **run,
     )  # fmt: skip
     stop = Stop(result.stop_reason, StopKind.CONVERGED) if result.stop.kind in accepted else result.stop
     L, R = map(on_host, result.factors)

@@ -1,0 +1,190 @@
+"""Sums, gathers and exchanges of arrays over processes, and what happens when one of these is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold.distributed.wire import Traffic, as_library_of, dtype_of, padded_to, the_torch
+
+Array = Any  # NumPy's, or torch's
+TIMEOUT = 120.0  # seconds that others may take for one pass; torch would wait for half an hour
+_SMALL = 1 << 16  # bytes that are sent to everybody, and added there
+_KEPT = 3  # whole arrays that are kept: R, its change, and one more
+
+
+class RanksError(RuntimeError):
+    """Processes of a run that have ended, do not answer, or do not agree."""
+
+
+@dataclass(eq=False)
+class Collectives:
+    """What processes do with arrays together; see `Group`, which has its parameters."""
+
+    rank: int = 0
+    size: int = 1
+    store: Any = None
+    device: str = "cpu"
+    wire: Any = None
+    timeout: float = TIMEOUT
+    traffic: Traffic = field(default_factory=Traffic)
+    recent: list[tuple[Any, Array]] = field(default_factory=list, repr=False)
+    _calls: int = 0
+
+    def sum(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Return the sum of everybody's numbers, the same bits everywhere.
+
+        Few numbers are added in the order of the ranks, so that their bits do not depend on what they are
+        summed together with, as those of torch's sums do: a resumed run asks for others together.
+        """
+        if self.size == 1:
+            return numbers
+        if numbers.nbytes <= _SMALL:
+            total, *others = self.stacked(numbers)
+            for part in others:
+                total = total + part
+            return np.asarray(total)
+        tensor = self._tensor(np.array(numbers, dtype=np.float64))
+        self._do(lambda dist: dist.all_reduce(tensor), tensor.nbytes)
+        return np.asarray(tensor.cpu().numpy(), dtype=numbers.dtype)
+
+    def most(self, number: float) -> float:
+        """Return the largest of everybody's numbers."""
+        return float(self.stacked(np.array([number], dtype=np.float64)).max())
+
+    def stacked(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Return everybody's numbers, of one shape and type, in the order of the ranks."""
+        if self.size == 1:
+            return numbers[None]
+        own = self._tensor(np.ascontiguousarray(numbers))
+        out = own.new_empty((self.size * own.numel(),))
+        parts = list(out.reshape(self.size, -1).unbind())
+        self._do(lambda dist: dist.all_gather(parts, own.reshape(-1)), own.nbytes)
+        return np.asarray(out.cpu().numpy().reshape(self.size, *np.shape(numbers)))
+
+    def texts(self, text: bytes) -> list[bytes]:
+        """Return everybody's bytes."""
+        lengths = self.stacked(np.array([len(text)], dtype=np.int64))[:, 0]
+        padded = np.zeros(int(lengths.max()) or 1, np.uint8)
+        padded[: len(text)] = np.frombuffer(text, np.uint8)
+        rows = self.stacked(padded)
+        return [rows[k, :length].tobytes() for k, length in enumerate(lengths)]
+
+    def gathered(self, block: Array, cuts: Sequence[int], exact: bool = False) -> Array:
+        """Return all rows of a matrix of which everybody has those between two of its `cuts`."""
+        if self.size == 1:
+            return block
+        own = self._on_wire(block, exact)
+        rows, width = max(np.diff(cuts)), own.shape[1]
+        padded = own if own.shape[0] == rows else padded_to(own, int(rows))
+        out = padded.new_empty((self.size * int(rows), width))
+        nbytes = cuts[-1] * width * own.element_size()
+        parts = list(out.reshape(self.size, int(rows), width).unbind())
+        self._do(lambda dist: dist.all_gather(parts, padded), nbytes, large=True)
+        if len(set(np.diff(cuts))) > 1:
+            torch = the_torch()
+            out = torch.cat([out[k * rows : k * rows + n] for k, n in enumerate(np.diff(cuts))])
+        return as_library_of(block, out)
+
+    def scattered_sum(self, whole: Array, cuts: Sequence[int]) -> Array:
+        """Return this process's rows of the sum of everybody's matrices, added in the order of the ranks."""
+        if self.size == 1:
+            return whole
+        sent = self._on_wire(whole)
+        counts, width = np.diff(cuts).tolist(), sent.shape[1]
+        own = counts[self.rank]
+        out = sent.new_empty((self.size * own, width))
+        self._do(
+            lambda dist: dist.all_to_all_single(out, sent, [own] * self.size, counts),
+            sent.nbytes,
+            large=True,
+        )
+        parts = out.reshape(self.size, own, width)
+        total = parts[0].to(dtype_of(whole))
+        for part in parts[1:]:
+            total = total + part
+        return as_library_of(whole, total)
+
+    def exchanged(self, numbers: NDArray[Any], lengths: Sequence[int]) -> NDArray[Any]:
+        """Send the first `lengths[0]` numbers to process 0, the next to 1, ...; return what comes here."""
+        if self.size == 1:
+            return numbers
+        theirs = self.stacked(np.asarray(lengths, dtype=np.int64))[:, self.rank].tolist()
+        kind = numbers.dtype
+        plain = np.ascontiguousarray(numbers)
+        if kind.kind == "u":  # torch knows few of these, and bits are bits
+            plain = plain.view(f"i{kind.itemsize}")
+        sent = self._tensor(plain)
+        out = sent.new_empty((sum(theirs),))
+        self._do(
+            lambda dist: dist.all_to_all_single(out, sent, theirs, [int(n) for n in lengths]),
+            sent.nbytes,
+            large=True,
+        )
+        return np.asarray(out.cpu().numpy().view(kind))
+
+    def keep(self, matrix: Any, rows: Array) -> None:
+        """Remember all rows of a matrix, and forget those of an older one."""
+        self.recent.append((matrix, rows))
+        del self.recent[:-_KEPT]
+
+    def leave(self, why: str = "") -> None:
+        """End all connections, and with them the waiting of others; say why, if there is a reason."""
+        self.recent.clear()
+        if self.size == 1:
+            return
+        import torch.distributed as dist
+
+        if why:
+            try:
+                self.store.set("why", why[:2000])
+            except Exception:  # whoever kept the notes has gone
+                why = ""
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+    # What is beneath ------------------------------------------------------------------------------------
+
+    def _do(self, call: Callable[[Any], Any], nbytes: int, large: bool = False) -> None:
+        import torch.distributed as dist
+
+        self._calls += 1
+        self.traffic.count(nbytes, large)
+        try:
+            call(dist)
+        except (RuntimeError, ValueError) as error:
+            self._lost(error)
+
+    def _lost(self, error: Exception) -> NoReturn:
+        why = ""
+        try:
+            self.store.wait(["why"], timedelta(seconds=1))
+            why = self.store.get("why").decode("utf-8", "replace")
+        except Exception:  # nobody said why, or whoever kept the notes has gone
+            why = ""
+        self.leave(why or f"process {self.rank} lost the others")
+        reason = why or f"one has ended, or has not answered for {self.timeout:.0f} s"
+        raise RanksError(
+            f"process {self.rank} of {self.size} cannot reach the others: {reason}. Start the run again; "
+            f"with a checkpoint it goes on from there ({type(error).__name__}: {str(error)[:300]})"
+        ) from error
+
+    def _tensor(self, numbers: NDArray[Any]) -> Any:
+        own = numbers if numbers.flags.writeable else numbers.copy()  # torch warns of others
+        return the_torch().from_numpy(own).to(self.device)
+
+    def _on_wire(self, block: Array, exact: bool = False) -> Any:
+        if type(block) is np.ndarray:
+            wire = block.dtype if exact or self.wire is None else np.dtype(self.wire)
+            return self._tensor(np.ascontiguousarray(block, dtype=wire))
+        tensor = block.contiguous()
+        return (
+            tensor
+            if exact or self.wire is None
+            else tensor.to(getattr(the_torch(), str(np.dtype(self.wire))))
+        )

@@ -1,0 +1,79 @@
+"""How processes that were started together find each other."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from rankfold.distributed.collectives import TIMEOUT, RanksError
+from rankfold.distributed.group import Group
+from rankfold.distributed.wire import the_torch
+
+
+def start(timeout: float = TIMEOUT, backend: str | None = None, wire: Any = None) -> Group:
+    """Join the processes that torchrun, Slurm or whoever has started; without any, be the only one.
+
+    Reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (or Slurm's SLURM_PROCID and SLURM_NTASKS).
+
+    Parameters
+    ----------
+    timeout
+        Seconds to wait for the others in one exchange, after which the run ends with an error.
+    backend
+        "gloo" or "nccl"; if None, NCCL where every process has a GPU, else gloo.
+    wire
+        "float32" to send half the bytes, see `Group`.
+
+    Examples
+    --------
+    >>> from rankfold.distributed import start
+    >>> group = start()  # of a process that nobody else was started with
+    >>> group.rank, group.size
+    (0, 1)
+    """
+    variables = os.environ
+    rank = int(variables.get("RANK", variables.get("SLURM_PROCID", "0")))
+    size = int(variables.get("WORLD_SIZE", variables.get("SLURM_NTASKS", "1")))
+    wire = None if wire is None else np.dtype(wire)
+    if size == 1:
+        return Group(wire=wire, timeout=timeout)
+    if "MASTER_ADDR" not in variables or "MASTER_PORT" not in variables:
+        raise RanksError(
+            f"there are {size} processes, and MASTER_ADDR and MASTER_PORT do not say where they meet: set "
+            "both, or let torchrun start them"
+        )
+    torch = the_torch()
+    import torch.distributed as dist
+
+    backend = backend or ("nccl" if torch.cuda.is_available() else "gloo")
+    device = "cpu"
+    if backend == "nccl":
+        local = int(variables.get("LOCAL_RANK", variables.get("SLURM_LOCALID", "0")))
+        torch.cuda.set_device(local)
+        device = f"cuda:{local}"
+    store = _meeting_place(rank, size, timeout)
+    limit = timedelta(seconds=timeout)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=limit)
+    notes = dist.PrefixStore("rankfold", store)
+    return Group(rank, size, notes, device, wire, timeout)
+
+
+def _meeting_place(rank: int, size: int, timeout: float) -> Any:
+    """Where processes find each other: torchrun's own store, or one that the first of them keeps.
+
+    Under a name of its own after each restart: what torchrun keeps has the addresses of processes that died.
+    """
+    import torch.distributed as dist
+
+    kept = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    store = dist.TCPStore(
+        os.environ["MASTER_ADDR"],
+        int(os.environ["MASTER_PORT"]),
+        size,
+        is_master=rank == 0 and not kept,
+        timeout=timedelta(seconds=timeout),
+    )
+    return dist.PrefixStore(f"restart {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)

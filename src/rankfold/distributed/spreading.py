@@ -1,0 +1,119 @@
+"""Entries on their way to the processes that have their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankfold.distributed.entries import SpreadEntries
+from rankfold.distributed.group import Group
+from rankfold.distributed.sharded import Places
+from rankfold.entries.observed import Duplicates, Observed
+
+
+@dataclass(frozen=True, eq=False)
+class SpreadTriples:
+    """Entries whose rows are spread over processes, and what their rows and columns are called."""
+
+    store: SpreadEntries
+    row_labels: NDArray[Any]
+    col_labels: NDArray[Any]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.store.shape
+
+    @property
+    def group(self) -> Group:
+        """The processes."""
+        return self.store.group
+
+
+def row_cuts(counts: NDArray[Any], size: int) -> tuple[int, ...]:
+    """Cut rows into ranges of about as many entries each."""
+    ends = np.cumsum(counts)
+    goals = ends[-1] * np.arange(1, size) / size
+    # the row that crosses a goal goes to the side that it is nearer to
+    after = np.searchsorted(ends, goals)
+    before = np.where(after > 0, ends[np.maximum(after - 1, 0)], 0)
+    inner = np.where(goals - before <= ends[after] - goals, after, after + 1)
+    return 0, *np.maximum.accumulate(inner).tolist(), len(counts)
+
+
+def spread_triples(
+    rows: ArrayLike,
+    cols: ArrayLike,
+    values: ArrayLike,
+    shape: tuple[int, int],
+    weights: ArrayLike | None = None,
+    duplicates: Duplicates = "error",
+    group: Group | None = None,
+) -> SpreadEntries:
+    """Spread entries that every process has all of, or a part of: each keeps those of its rows.
+
+    Every process gives entries of its own choosing: one that another has given too counts twice. They are
+    sent to whoever has their rows, contiguous ranges with about as many entries each.
+
+    Examples
+    --------
+    >>> import rankfold as rf
+    >>> from rankfold.distributed import spread_triples
+    >>> store = spread_triples([0, 0, 1, 2], [0, 1, 1, 0], [1.0, 2.0, 4.0, 2.0], (3, 2))
+    >>> cost = rf.Completion.from_observed(store)
+    >>> rf.minimize(rf.Problem.of(cost, rank=1)).converged
+    True
+    """
+    group = group or Group()
+    own = np.asarray(rows), np.asarray(cols), np.asarray(values)
+    dtype = np.dtype(np.float32 if own[2].dtype == np.float32 else np.float64)
+    columns = [own[0].astype(np.int64), own[1].astype(np.int64), own[2].astype(dtype)]
+    if weights is not None:
+        columns.append(np.asarray(weights).astype(dtype))
+    # before anything is sent: gloo takes the bytes of one type for those of another, or ends the process
+    given = f"shape {tuple(shape)}, values in {dtype}, {'weighted' if weights is not None else 'no weights'}"
+    group.require_equal("entries", given)
+    group.together(lambda: _check_rows(own[0], shape), "checking the entries")
+    counts = group.sum(np.bincount(columns[0], minlength=shape[0]).astype(np.float64))
+    cuts = row_cuts(counts, group.size)
+    received = sent_home(columns, cuts, group)
+    return store_of(received, cuts, shape[1], duplicates, group)
+
+
+def _check_rows(rows: NDArray[Any], shape: tuple[int, int]) -> None:
+    if rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= shape[0]):
+        raise ValueError(f"rows must be integers from 0 to {shape[0] - 1}")
+
+
+def sent_home(columns: Sequence[NDArray[Any]], cuts: Sequence[int], group: Group) -> list[NDArray[Any]]:
+    """Send entries, of which the first column is the row, to whoever has their rows."""
+    owner = np.searchsorted(cuts[1:-1], columns[0], side="right")
+    order = np.argsort(owner, kind="stable")
+    lengths = np.bincount(owner, minlength=group.size).tolist()
+    return [group.exchanged(column[order], lengths) for column in columns]
+
+
+def store_of(
+    columns: Sequence[NDArray[Any]],
+    cuts: tuple[int, ...],
+    width: int,
+    duplicates: Duplicates,
+    group: Group,
+) -> SpreadEntries:
+    """Sort the entries at hand, and join them with everybody's."""
+    places = Places(group, cuts)
+    first, last = places.bounds
+    rows, cols, values, *weights = columns
+
+    def block() -> Observed | None:
+        if not len(rows):
+            return None
+        given = weights[0] if weights else None
+        where = rows - first
+        return Observed.from_triples(where, cols, values, (last - first, width), given, duplicates, False)
+
+    return SpreadEntries.of(group.together(block, "sorting the entries"), places, width, values.dtype)
