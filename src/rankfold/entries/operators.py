@@ -79,9 +79,12 @@ def _product(side: SortedEntries, X: Array, values: Floats | None = None) -> Arr
         raise ValueError(f"X must have {side.length} rows and a column or more; got shape {np.shape(X)}")
     dtype = np.dtype(np.float64) if values is None else values.dtype
     block = to_numpy(X)[0].astype(dtype, copy=False)
-    product = np.empty((side.lines, block.shape[1]), dtype)
+    rank = block.shape[1]
+    width = kernels.layout.width_for(rank, side.indices.size + side.lines + side.length)
+    (block,) = kernels.layout.widened(width, block)
+    product = np.empty((side.lines, width), dtype)
     kernel = kernels.sweeps.product(block.shape[1], valued=values is not None)
     data = side.data.reshape(-1) if values is None else values
     arguments = side.bounds, side.indptr, side.indices, data, block, product
     kernels.pool.run(kernel, side.chunks[1], block.shape[1] * side.indices.size, arguments)
-    return like(X, product)
+    return like(X, kernels.layout.narrowed(rank, product))
