@@ -1,5 +1,7 @@
 """What every store of entries must pass: each pass against the dense matrix, on entries of every kind."""
 
+from unittest import mock
+
 import array_api_strict
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from costs.losses import FORMULAS, named
 from entries import dense_entries as dense
 from entries.stores import STORES, Entries, draw, factors
 from rankfold.entries.store import LineBlockStore, ModelStore
+from rankfold.kernels import layout
 
 on_gpu = {"gpu": [pytest.mark.gpu]}
 every_store = pytest.mark.parametrize(
@@ -68,7 +71,14 @@ def dense_blocks(entries, loss, L, R):
 
 
 # Few ranks, for each compiles its own kernels: between them they have vectors of every width, and factors
-# that lie side by side and apart.
+# that lie side by side and apart. Kernels of these very ranks serve many entries, those of a few widths few.
+RANKS = [(5, True), (23, True), (1, False)]  # and whether kernels are those of this very rank
+
+
+def widths(own):
+    return mock.patch.object(layout, "FEW", 0 if own else layout.FEW)
+
+
 def drawn(**fixed):
     return st.builds(
         draw,
@@ -83,14 +93,18 @@ def drawn(**fixed):
 
 @every_store
 @settings(max_examples=40, deadline=None)
-@given(drawn(), st.sampled_from([1, 5, 23]), st.integers(0, 99))
-def test_passes_of_any_entries(build, entries, rank, seed):
-    agrees_with_dense(build(entries), entries, "square", factors(entries.shape, rank, seed))
+@given(drawn(), st.sampled_from(RANKS), st.integers(0, 99))
+def test_passes_of_any_entries(build, entries, which, seed):
+    rank, own = which
+    with widths(own):
+        agrees_with_dense(build(entries), entries, "square", factors(entries.shape, rank, seed))
 
 
 @every_store
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("loss", FORMULAS)
+# Weights multiply whatever a loss says: one of constant curvature and another one are enough with them.
+@pytest.mark.parametrize(
+    ("loss", "weighted"), [*((loss, False) for loss in FORMULAS), ("square", True), ("own", True)]
+)
 def test_passes_of_every_loss(build, loss, weighted):
     if build is STORES.get("gpu") and loss == "own":
         pytest.skip("Triton compiles the built-in losses alone; test_gpu.py has the refusal")
@@ -138,17 +152,22 @@ def test_large_ranks(build, rank):
         close(actual, desired)
 
 
+# Ranks, terms of either factor, and whether kernels are those of this very rank: one compiles for each.
+CURVES = [
+    (1, (2, 2), True), (5, (3, 3), True), (23, (2, 3), True), (5, (1, 1), False), (5, (3, 2), False),
+    (23, (2, 2), False),
+]  # fmt: skip
+
+
 @every_store
 @settings(max_examples=25, deadline=None)
-@given(
-    drawn(weighted=st.booleans()),
-    st.sampled_from([1, 5, 23]),
-    st.sampled_from([(1, 1), (2, 2), (3, 2), (2, 3), (3, 3)]),
-)
-def test_polynomial(build, entries, rank, terms):
+@given(drawn(weighted=st.booleans()), st.sampled_from(CURVES))
+def test_polynomial(build, entries, curve):
+    rank, terms, own = curve
     points = factors(entries.shape, rank, count=3)
     Ls, Rs = points[::2][: terms[0]], points[1::2][: terms[1]]
-    coefficients = build(entries).polynomial(Ls, Rs)
+    with widths(own):
+        coefficients = build(entries).polynomial(Ls, Rs)
     assert coefficients.shape == (2 * sum(terms) - 3,)
     times = np.linspace(-1, 1, 5)
     found = np.polynomial.polynomial.polyval(times, coefficients)

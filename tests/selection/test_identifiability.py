@@ -4,7 +4,9 @@ import pytest
 import rankfold as rf
 from rankfold.selection.identifiability import (
     Identifiability,
+    _apart,
     _outside_range,
+    _Probe,
     identifiability,
     shortages,
 )
@@ -100,6 +102,7 @@ def test_two_hundred_small_cases_are_told_as_by_the_dense_rank():
         told = identifiability(rf.Completion(rows, cols, np.ones(rows.size), shape), L, R, seed)
         exact.append(jacobian_null(rows, cols, L, R))
         assert told.unique == (exact[-1] == 0), seed
+        assert told.known
         assert told.free == 0 if exact[-1] == 0 else told.free >= 1
     assert min(exact.count(0), exact.count(1)) > 20
 
@@ -108,14 +111,66 @@ def test_two_hundred_small_cases_are_told_as_by_the_dense_rank():
 def test_the_probe_ends_at_a_part_of_its_image_whatever_the_scale(scale):
     """Conjugate gradients are done when the image is 1e-10 of what it was, in few iterations."""
     data = rf.data.random_completion((40, 30), 2, 5.0, 0, min_per_line=True)
-    cost = rf.Completion(data.rows, data.cols, scale * data.values, data.shape)
-    geometry = rf.FullRank(data.shape, 2, metric="preconditioned")
-    here = rf.Problem(cost, geometry).at(geometry.from_factors(scale * data.L, data.R))
-    xi = geometry.random_tangent(here.x, 0)
-    left = _outside_range(here, xi, floor=0.0)
-    iterations = here.problem.counts.hessians - 1
-    before, after = (geometry.norm(here.x, here.hessian(z)) for z in (xi, left))
+    cost = rf.Completion(data.rows, data.cols, 0 * data.values, data.shape)
+    probe = _Probe(cost, scale * data.L, data.R)
+    u = probe.horizontal(np.random.default_rng(0).standard_normal((70, 2)))
+    images = []
+    probe.image = lambda z, of=probe.image: images.append(of(z)) or images[-1]
+    left = _outside_range(probe, u, floor=0.0)
+    assert len(images) < 40
+    before, after = (np.linalg.norm(probe.image(z)) for z in (u, left))
     assert 1e-13 * before < after <= 2e-10 * before
-    assert iterations < 60
-    coarse = _outside_range(here, xi, floor=1e-4 * before**2)
-    assert geometry.norm(here.x, here.hessian(coarse)) > 1e-4 * before
+    coarse = _outside_range(probe, u, floor=1e-2 * before)
+    assert 1e-4 * before < np.linalg.norm(probe.image(coarse)) <= 1e-2 * before
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_parts_that_no_entry_links_are_counted(seed):
+    """Of rank 1 nothing else can be free; of higher rank at least that is."""
+    rng = np.random.default_rng(seed)
+    known = rng.random((14, 11)) < rng.uniform(0.06, 0.3)
+    rows, cols = np.nonzero(known)
+    for rank in (1, 2, 3):
+        L, R = (rng.standard_normal((d, rank)) for d in known.shape)
+        exact, apart = jacobian_null(rows, cols, L, R), _apart(rows, cols, known.shape, rank)
+        assert apart <= exact
+        if rank == 1:
+            assert apart == exact
+    two_blocks = np.kron(np.eye(2), np.ones((5, 5)))
+    assert _apart(*np.nonzero(two_blocks), two_blocks.shape, 2) == 4
+
+
+def test_eighteen_parts_of_a_large_matrix_are_not_determined():
+    data = rf.data.random_completion((1000, 1000), 1, 1.5, 0, min_per_line=True)
+    told = identifiability(rf.Completion.from_triples(data), data.L, data.R)
+    assert told.free == 17
+    assert not told.unique
+    assert told.known
+    assert str(told) == "not unique: about 17 directions are free"
+
+
+def chain(blocks):
+    """Blocks of 3 × 3, each linked to the next by four entries: what is at one end is seen from far away."""
+    known = np.kron(np.eye(blocks), np.ones((3, 3)))
+    for k in range(blocks - 1):
+        known[3 * k + 1 : 3 * k + 3, 3 * k + 3 : 3 * k + 5] = 1
+    return np.nonzero(known)
+
+
+def test_what_takes_too_long_to_tell_is_not_called_determined(monkeypatch):
+    rows, cols = chain(60)
+    rng = np.random.default_rng(0)
+    L, R = rng.standard_normal((2, 180, 2))
+    monkeypatch.setattr("rankfold.selection.identifiability._ITERATIONS", 5)
+    told = identifiability(rf.Completion(rows, cols, np.ones(rows.size), (180, 180)), L, R)
+    assert np.isnan(told.free)
+    assert not told.unique
+    assert not told.known
+    assert str(told).startswith("unknown: whether 776 entries determine the 716 degrees of freedom of rank 2")
+
+
+def test_lines_that_are_short_are_enough_to_know():
+    told = Identifiability(rank=2, dimension=10, entries=9, rows=NONE, cols=NONE, free=np.nan)
+    assert told.known
+    assert not told.unique
+    assert str(told) == "not unique; 9 entries cannot determine 10 degrees of freedom"

@@ -145,18 +145,19 @@ class Observed:
 
     def evaluate(self, L: Array, R: Array, loss: EntryLoss) -> tuple[float, Array, Array]:
         """Mean loss at W = L Rᵀ, S R and SᵀL; sums are in float64 also for float32 factors."""
-        A, B = checked_factors(self.shape, (L,), (R,))
+        A, B = self._factors((L,), (R,))
         kernel = kernels.sweeps.evaluation(A.shape[1], loss.kernel_key, self.weighted)
         constants = loss.parameter, 1 / self.size
         sums, again = np.empty(self.by_row.chunks), np.empty(self.by_column.chunks)
         f_L, f_R = np.empty_like(A), np.empty_like(B)
         by_row, by_column = (A, B, *constants, sums, f_L), (B, A, *constants, again, f_R)
         sweep(kernel, 2 * self.size * A.shape[1], (self.by_row, by_row), (self.by_column, by_column))
+        f_L, f_R = (kernels.layout.narrowed(np.shape(L)[1], f) for f in (f_L, f_R))
         return float(sums.sum()) / self.size, like(L, f_L), like(L, f_R)
 
     def value(self, L: Array, R: Array, loss: EntryLoss) -> float:
         """Mean loss at L Rᵀ alone, in half the time of `evaluate`."""
-        A, B = checked_factors(self.shape, (L,), (R,))
+        A, B = self._factors((L,), (R,))
         kernel = kernels.sweeps.evaluation(A.shape[1], loss.kernel_key, self.weighted, partials=False)
         sums = np.empty(self.by_row.chunks)
         sweep(kernel, self.size * A.shape[1], (self.by_row, (A, B, loss.parameter, 0.0, sums, A)))
@@ -173,13 +174,14 @@ class Observed:
     def _change(
         self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss, model: bool
     ) -> tuple[Array, Array]:
-        A, dA, B, dB = checked_factors(self.shape, (L, dL), (R, dR))
+        A, dA, B, dB = self._factors((L, dL), (R, dR))
         kernel = kernels.sweeps.derivative(A.shape[1], loss.kernel_key, self.weighted, model)
         constants = loss.parameter, 1 / self.size
         As, Bs = kernels.layout.laid_out(A, dA), kernels.layout.laid_out(B, dB)
         df_L, df_R = np.empty_like(A), np.empty_like(B)
         by_row, by_column = (As, Bs, *constants, df_L), (Bs, As, *constants, df_R)
         sweep(kernel, 4 * self.size * A.shape[1], (self.by_row, by_row), (self.by_column, by_column))
+        df_L, df_R = (kernels.layout.narrowed(np.shape(L)[1], df) for df in (df_L, df_R))
         return like(L, df_L), like(L, df_R)
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int = 1) -> NDArray[np.float64]:
@@ -194,7 +196,7 @@ class Observed:
 
         Runs of rows are taken, by their numbers in the whole: it does not matter how that is cut.
         """
-        arrays = checked_factors(self.shape, Ls, Rs)
+        arrays = self._factors(Ls, Rs)
         if every < 1:
             raise ValueError(f"every must be at least 1: one in so many rows is taken; got {every!r}")
         As, Bs = arrays[: len(Ls)], arrays[len(Ls) :]
@@ -211,14 +213,16 @@ class Observed:
 
     def blocks(self, L: Array, R: Array, loss: EntryLoss) -> tuple[NDArray[Any], NDArray[Any]]:
         """Blocks of the second derivatives, line by line; neither pass holds more than its own lines'."""
-        A, B = checked_factors(self.shape, (L,), (R,))
-        r = A.shape[1]
+        A, B = self._factors((L,), (R,))
+        r, rank = A.shape[1], np.shape(L)[1]
         kernel = kernels.line_blocks.blocks(r, loss.kernel_key, self.weighted)
         constants = loss.parameter, 1 / self.size
         of_rows, of_cols = (np.zeros((len(Z) * r, r), A.dtype) for Z in (A, B))
         by_row, by_column = (A, B, *constants, of_rows), (B, A, *constants, of_cols)
         sweep(kernel, 2 * self.size * r * r, (self.by_row, by_row), (self.by_column, by_column))
-        return of_rows.reshape(-1, r, r), of_cols.reshape(-1, r, r)
+        squares = (of.reshape(-1, r, r)[:, :rank, :rank] for of in (of_rows, of_cols))
+        rows, cols = (np.ascontiguousarray(square) for square in squares)
+        return rows, cols
 
     def gradient(self, L: Array, R: Array, loss: EntryLoss) -> Operator:
         """Return S, whose entries outside Ω are zero."""
@@ -226,12 +230,18 @@ class Observed:
 
     def slopes(self, L: Array, R: Array, loss: EntryLoss, scale: float) -> Operator:
         """Return `scale` times the (weighted) first derivatives of the loss at L Rᵀ, on Ω."""
-        A, B = checked_factors(self.shape, (L,), (R,))
+        A, B = self._factors((L,), (R,))
         kernel = kernels.sweeps.slopes(A.shape[1], loss.kernel_key, self.weighted)
         by_row, by_column = np.empty(self.size, A.dtype), np.empty(self.size, A.dtype)
         rows, cols = (A, B, loss.parameter, scale, by_row), (B, A, loss.parameter, scale, by_column)
         sweep(kernel, 2 * self.size * A.shape[1], (self.by_row, rows), (self.by_column, cols))
         return SparseMatrix(self, (by_row, by_column))
+
+    def _factors(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> list[NDArray[Any]]:
+        """Check factors, and return them with as many columns as the kernels for so many entries have."""
+        arrays = checked_factors(self.shape, Ls, Rs)
+        width = kernels.layout.width_for(arrays[0].shape[1], self.size + sum(self.shape))
+        return kernels.layout.widened(width, *arrays)
 
     def of_data(self, values: Callable[[NDArray[Any]], NDArray[Any]], dtype: DTypeLike) -> Operator:
         """Return the matrix with entries `values(data)`, where `data` is value, or value and weight."""

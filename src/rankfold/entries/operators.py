@@ -108,11 +108,14 @@ def product(
     if len(np.shape(X)) != 2 or np.shape(X)[0] != side.length or not np.shape(X)[1]:
         raise ValueError(f"X must have {side.length} rows and a column or more; got shape {np.shape(X)}")
     block = to_numpy(X)[0].astype(dtype, copy=False)
-    out = np.empty((side.lines, block.shape[1]), dtype)
-    kernel = kernels.sweeps.product(block.shape[1], valued=values is not None)
+    rank = block.shape[1]
+    width = kernels.layout.width_for(rank, side.indices.size + side.lines + side.length)
+    (block,) = kernels.layout.widened(width, block)
+    out = np.empty((side.lines, width), dtype)
+    kernel = kernels.sweeps.product(width, valued=values is not None)
     for part in side.parts():
         own = part.side
         data = own.data.reshape(-1) if values is None else values(part)
         arguments = own.bounds, own.indptr, own.indices, data, block, out[part.lines]
-        kernels.pool.run(kernel, own.chunks[1], block.shape[1] * own.indices.size, arguments)
-    return like(X, out)
+        kernels.pool.run(kernel, own.chunks[1], width * own.indices.size, arguments)
+    return like(X, kernels.layout.narrowed(rank, out))

@@ -19,6 +19,33 @@ def numbers(weighted: bool) -> np.uint64:
     return np.uint64(2 if weighted else 1)
 
 
+# Each width that kernels know takes half a second to compile, as long as hundreds of passes over few entries:
+# up to so many entries and lines, factors get columns of zeros up to the next multiple of `STEP`.
+FEW, STEP = 200_000, 8
+
+
+def width_for(rank: int, size: int) -> int:
+    """Return how many columns kernels are given, for factors of this rank and so many entries and lines."""
+    return rank if size > FEW else -(-rank // STEP) * STEP
+
+
+def widened(width: int, *arrays: Any) -> list[Any]:
+    """Arrays with columns of zeros up to the width; those that have it are themselves."""
+    rank = arrays[0].shape[1]
+    if rank == width:
+        return list(arrays)
+    found = []
+    for array in arrays:
+        found.append(np.zeros((len(array), width), array.dtype))
+        found[-1][:, :rank] = array
+    return found
+
+
+def narrowed(rank: int, array: Any) -> Any:
+    """The first columns of an array, as an array of its own unless they are all."""
+    return array if array.shape[1] == rank else np.ascontiguousarray(array[:, :rank])
+
+
 # Up to this rank, rows of several arrays that are wanted together lie side by side in one: a gathered row of
 # few numbers is paid by the cache line. Beyond, the copies would cost more than they save.
 SIDE_BY_SIDE = 16

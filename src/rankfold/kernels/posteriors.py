@@ -83,9 +83,9 @@ def _inverted(Q, half):  # type: ignore[no-untyped-def]
 
 
 @register_jitable
-def _solve(precision, alpha, pull, second, first, Q, half, x, C):  # type: ignore[no-untyped-def]
-    """Write the posterior of a line, given its sums, to x and C; return log det of the covariance."""
-    d = len(x)
+def _solve(i, precision, alpha, pulls, second, first, Q, half, x, C):  # type: ignore[no-untyped-def]
+    """Write the posterior of line i, given its sums, to x and C; return log det of the covariance."""
+    d = x.shape[1]
     triangle = d * (d + 1) // 2
     at = 0
     for k in range(d):
@@ -101,27 +101,27 @@ def _solve(precision, alpha, pull, second, first, Q, half, x, C):  # type: ignor
                 sum_ += half[a, k] * half[a, n]
             Q[k, n] = sum_
             Q[n, k] = sum_
-            C[at] = sum_
+            C[i, at] = sum_
             at += 1
     for k in range(d):
         sum_ = 0.0
         for n in range(d):
-            sum_ += Q[k, n] * (pull[n] + alpha * (first[n] - second[triangle + n]))
-        x[k] = sum_
+            sum_ += Q[k, n] * (pulls[i, n] + alpha * (first[n] - second[triangle + n]))
+        x[i, k] = sum_
     return logdet
 
 
 @register_jitable
-def _expected_squares(squares, second, first, x, C):  # type: ignore[no-untyped-def]
-    """Σ w E[(y − o − x·f)²] over the entries of a line whose Σ w y² is `squares`."""
-    d = len(x)
+def _expected_squares(i, squares, second, first, x, C):  # type: ignore[no-untyped-def]
+    """Σ w E[(y − o − x·f)²] over the entries of line i, whose Σ w y² is `squares`."""
+    d = x.shape[1]
     triangle = d * (d + 1) // 2
     error = squares - 2.0 * first[d] + second[triangle + d]
     at = 0
     for k in range(d):
-        error -= 2.0 * (first[k] - second[triangle + k]) * x[k]
+        error -= 2.0 * (first[k] - second[triangle + k]) * x[i, k]
         for n in range(k + 1):
-            moment = x[k] * x[n] + C[at]
+            moment = x[i, k] * x[i, n] + C[i, at]
             error += second[at] * (moment if n == k else 2.0 * moment)
             at += 1
     return error
@@ -139,19 +139,19 @@ def update(progress, entries, moments, alpha, precision, pulls, known, found):  
     bounds, indptr, indices, data, m, centre = entries
     M, F = moments
     x, C, errors, logs = found
-    lines, d, K = np.uint64(len(x)), x.shape[1], M.shape[1]
-    second, first = np.empty(K), np.empty(F.shape[1])
+    lines, d, K, D = np.uint64(len(x)), x.shape[1], M.shape[1], F.shape[1]
+    second, first = np.empty(K), np.empty(D)
     Q, half = np.empty((d, d)), np.zeros((d, d))
     for c in chunks(progress, bounds.size - 1):
         for i in range(bounds[c], bounds[c + 1]):
-            second[:] = 0.0
-            first[:] = 0.0
-            if len(known):
-                second[:] = known[i, :K]
-                first[:] = known[i, K:]
+            # Loops, and no views of lines: NumPy's ways of writing these take seconds to compile.
+            for k in range(K):
+                second[k] = known[i, k] if len(known) else 0.0
+            for k in range(D):
+                first[k] = known[i, K + k] if len(known) else 0.0
             squares = _add_line(i, lines, indptr, indices, data, m, centre, M, F, second, first)
-            logs[i] = _solve(precision, alpha, pulls[i], second, first, Q, half, x[i], C[i])
-            errors[i] = _expected_squares(squares, second, first, x[i], C[i])
+            logs[i] = _solve(i, precision, alpha, pulls, second, first, Q, half, x, C)
+            errors[i] = _expected_squares(i, squares, second, first, x, C)
 
 
 @compiled
@@ -159,8 +159,14 @@ def sums(progress, entries, moments, out):  # type: ignore[no-untyped-def]
     """Σ w M_j and Σ w (y − centre) F_j of each line, side by side."""
     bounds, indptr, indices, data, m, centre = entries
     M, F = moments
-    lines, K = np.uint64(len(out)), M.shape[1]
+    lines, K, D = np.uint64(len(out)), M.shape[1], F.shape[1]
+    second, first = np.empty(K), np.empty(D)
     for c in chunks(progress, bounds.size - 1):
         for i in range(bounds[c], bounds[c + 1]):
-            out[i] = 0.0
-            _add_line(i, lines, indptr, indices, data, m, centre, M, F, out[i, :K], out[i, K:])
+            second[:] = 0.0
+            first[:] = 0.0
+            _add_line(i, lines, indptr, indices, data, m, centre, M, F, second, first)
+            for k in range(K):
+                out[i, k] = second[k]
+            for k in range(D):
+                out[i, K + k] = first[k]

@@ -7,18 +7,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from rankfold.costs.completion import Completion
-from rankfold.geometry.base import Tangent, lincomb, scale
-from rankfold.geometry.full_rank import FullRank
-from rankfold.problem import Here, Problem
 
-_ITERATIONS = 200  # of a round of the probe: as many as a slow fit takes
+Floats = NDArray[Any]
+_ITERATIONS = 500  # of a round of the probe: more than a slow fit takes
 _ROUNDS = 3
 _SETTLED = 1e-10  # the part of the probe's image at which a round ends
 _ROUNDING = 1e-13  # the part of a random direction's image below which an image is rounding
+_UNSEEN = 1e-13  # the part of a block's largest eigenvalue below which one is rounding
 _FREE = 1e-8  # a direction that the entries see this much less of than of a random one is free
-_NOTHING = 1e-9  # no more of a unit vector is left by rounding alone where there is no null space
+_NOTHING = 1e-9  # of a random unit vector: no null space has as little of it, but for one in millions
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,9 @@ class Identifiability:
     """What the entries leave open at a fit of rank r.
 
     `free` is about how many directions they do not determine: the dimension of the local Jacobian's null
-    space, estimated from one random direction. 0 when there are none, and at least 1 when there are some.
+    space, estimated from one random direction, or counted where parts of the matrix have no entry that links
+    them. 0 when there are none, at least 1 when there are some, and NaN when that could not be told: where
+    entries hardly link parts of the matrix, the probe takes longer to see it than a fit takes to be found.
     """
 
     rank: int
@@ -38,14 +41,28 @@ class Identifiability:
 
     @property
     def unique(self) -> bool:
-        """Whether the fit is, as far as this can tell, the only one near it."""
-        return self.entries >= self.dimension and not (self.rows.size or self.cols.size) and self.free < 0.5
+        """Whether the fit is known to be the only one near it."""
+        return self._enough and self.free < 0.5
+
+    @property
+    def known(self) -> bool:
+        """Whether it could be told if the fit is unique."""
+        return not self._enough or not np.isnan(self.free)
+
+    @property
+    def _enough(self) -> bool:
+        """Whether there are as many entries as it takes, in all and in every line."""
+        return self.entries >= self.dimension and not (self.rows.size or self.cols.size)
 
     def __str__(self) -> str:
+        freedom = f"{self.dimension} degrees of freedom of rank {self.rank}"
         if self.unique:
-            freedom = f"{self.dimension} degrees of freedom of rank {self.rank}"
             return f"{self.entries} entries determine the {freedom}"
+        if not self.known:
+            return f"unknown: whether {self.entries} entries determine the {freedom} takes too long to tell"
         why = _shortages(self.rank, self.rows, self.cols, self.entries, self.dimension)
+        if np.isnan(self.free):
+            return "; ".join(["not unique", *why])
         return "; ".join([f"not unique: about {self.free:.0f} directions are free", *why])
 
 
@@ -86,68 +103,116 @@ def identifiability(cost: Completion, L: Any, R: Any, seed: int = 0) -> Identifi
     """
     L, R = np.asarray(L, dtype=np.float64), np.asarray(R, dtype=np.float64)
     rank, observed = L.shape[1], cost.observed
-    geometry = FullRank(cost.shape, rank, metric="preconditioned")
+    dimension = rank * (sum(cost.shape) - rank)
     rows, cols = _short_lines(cost, rank)
     side = observed.by_row
     i, j = side.keys.astype(np.int64), side.indices.astype(np.int64)
-    # The squared loss with L Rᵀ as the data: there its Hessian is JᵀJ, however good the fit.
-    fitted = Completion(i, j, np.einsum("pk,pk->p", L[i], R[j]), cost.shape, duplicates="keep")
-    zeros = Completion.from_observed(fitted.observed.with_values(lambda _i, _j, y: 0 * y))
-    free = _null_dimension(Problem(fitted, geometry).at(geometry.from_factors(L, R)), zeros, seed)
-    return Identifiability(rank, geometry.dimension, observed.size, rows, cols, free)
+    apart = float(_apart(i, j, cost.shape, rank))
+    if apart or (rank == 1 and L.all() and R.all()):  # of rank 1, that is all that can be free
+        return Identifiability(rank, dimension, observed.size, rows, cols, apart)
+    pattern = Completion(i, j, np.zeros(len(i)), cost.shape, duplicates="keep")
+    free = _null_dimension(_Probe(pattern, L, R), dimension, seed)
+    return Identifiability(rank, dimension, observed.size, rows, cols, free)
 
 
-def _null_dimension(here: Here, zeros: Completion, seed: int) -> float:
-    """Return dim · ‖ξ_0‖² for the part ξ_0 of a random unit ξ in the null space: its mean is that dimension.
+def _apart(i: NDArray[np.int64], j: NDArray[np.int64], shape: tuple[int, int], rank: int) -> int:
+    """Return how many directions are free because entries do not link parts of a matrix with each other.
 
-    That number alone would not tell a null space of dimension 1, of which ξ may have little, from none. So
-    what is left of ξ is made a unit vector, and probed again: it is in the null space if J takes it to 0.
+    A part with n rows and m columns may turn its factors by any A, L A and R A⁻ᵀ: rank² directions, less
+    (rank − n)(rank − m) in which few lines do not turn. To turn all parts alike changes nothing.
     """
-    geometry, x = here.problem.geometry, here.x
-    xi = geometry.random_tangent(x, seed)
-    image = here.hessian(xi)
-    floor = _ROUNDING**2 * geometry.inner(x, image, image)
-    seen, dimension = _seen(here, zeros, xi), float(geometry.dimension)
-    estimate = 0.0
+    d1, lines = shape[0], sum(shape)
+    graph = csr_array((np.ones(len(i), np.int8), (i, d1 + j)), shape=(lines, lines))
+    count, part = connected_components(graph, directed=False)
+    n, m = np.bincount(part[:d1], minlength=count), np.bincount(part[d1:], minlength=count)
+    still = np.maximum(rank - n, 0) * np.maximum(rank - m, 0)
+    return int(np.sum(rank**2 - still)) - rank**2 + max(rank - d1, 0) * max(rank - lines + d1, 0)
+
+
+class _Probe:
+    """J of W = L Rᵀ on the entries, in units in which each line by itself is seen alike in all directions.
+
+    A direction is ξ = (dL, dR), one below the other. With P the blocks of JᵀJ on its diagonal, one for each
+    line, u = P^½ ξ: lines with few entries, or with entries that are nearly dependent, converge as fast as
+    others. Those (L A, −R Aᵀ) that leave W as it is are taken off.
+    """
+
+    def __init__(self, pattern: Completion, L: Floats, R: Floats) -> None:
+        self.pattern, self.L, self.R = pattern, L, R
+        values, self.turns = np.linalg.eigh(np.concatenate(pattern.line_blocks(L, R)))
+        # What no entry of a line sees is in the null space in any unit.
+        tops = values[:, -1:]
+        self.roots = np.sqrt(np.where(values > _UNSEEN * tops, values, np.where(tops > 0, tops, 1.0)))
+        r = L.shape[1]
+        units = np.eye(r * r).reshape(-1, r, r)
+        vertical = [self._scaled(np.vstack([L @ A, -R @ A.T]), self.roots).ravel() for A in units]
+        self.vertical = np.linalg.qr(np.column_stack(vertical))[0]
+
+    def horizontal(self, u: Floats) -> Floats:
+        """Take off what leaves W as it is."""
+        flat = u.ravel()
+        return np.asarray(flat - self.vertical @ (self.vertical.T @ flat)).reshape(u.shape)
+
+    def image(self, u: Floats) -> Floats:
+        """Return P^-½ JᵀJ P^-½ u."""
+        xi = self._scaled(u, 1 / self.roots)
+        d1 = len(self.L)
+        parts = self.pattern.gauss_newton(self.L, self.R, xi[:d1], xi[d1:])
+        return self._scaled(np.vstack(parts), 1 / self.roots)
+
+    def seen(self, u: Floats) -> float:
+        """Return ‖J ξ‖ in root mean square: the change of the entries along ξ, by itself and not as ξᵀJᵀJ ξ.
+
+        That product would have the rounding of JᵀJ ξ, and hide what is below its root.
+        """
+        xi, d1 = self._scaled(u, 1 / self.roots), len(self.L)
+        return float(np.sqrt(self.pattern.value(np.hstack([xi[:d1], self.L]), np.hstack([self.R, xi[d1:]]))))
+
+    def _scaled(self, u: Floats, by: Floats) -> Floats:
+        """Stretch each line along the eigenvectors of its block."""
+        along = np.einsum("ika,ik->ia", self.turns, u)
+        return np.asarray(np.einsum("ika,ia->ik", self.turns, by * along))
+
+
+def _null_dimension(probe: _Probe, dimension: int, seed: int) -> float:
+    """Return dim · ‖u_0‖² for the part u_0 of a random unit u in the null space: its mean is that dimension.
+
+    That number alone would not tell a null space of dimension 1, of which u may have little, from none. So
+    what is left of u is made a unit vector, and probed again: it is in the null space if J takes it to 0.
+    A probe leaves what is in the null space as it is: there is none if next to nothing is left of u. If
+    neither is so in the end, the answer is not known, and NaN.
+    """
+    u = probe.horizontal(np.random.default_rng(seed).standard_normal(probe.roots.shape))
+    u /= np.linalg.norm(u)
+    floor, seen = _ROUNDING * float(np.linalg.norm(probe.image(u))), probe.seen(u)
+    left = 1.0
     for _ in range(_ROUNDS):
-        xi = geometry.to_horizontal(x, _outside_range(here, xi, floor))
-        length = geometry.norm(x, xi)
-        estimate = estimate or dimension * length**2
-        if length <= _NOTHING:
+        u = probe.horizontal(_outside_range(probe, u, floor))
+        length = float(np.linalg.norm(u))
+        left *= length
+        if left <= _NOTHING:
             return 0.0
-        xi = scale(1 / length, xi)
-        if _seen(here, zeros, xi) <= _FREE * seen:
-            return max(estimate, 1.0)
-    return 0.0
+        u /= length
+        if probe.seen(u) <= _FREE * seen:
+            return max(dimension * left**2, 1.0)
+    return float("nan")
 
 
-def _outside_range(here: Here, xi: Tangent, floor: float) -> Tangent:
-    """Return the part of ξ in the null space of JᵀJ.
+def _outside_range(probe: _Probe, u: Floats, floor: float) -> Floats:
+    """Return the part of u in the null space of K = P^-½ JᵀJ P^-½.
 
-    Conjugate gradients for JᵀJ η = JᵀJ ξ, from η = 0, converge to the rest. They end at images of the squared
-    length `floor`, whose direction would be an accident of rounding.
+    Conjugate gradients for K v = K u, from v = 0, converge to the rest. They end at images of the length
+    `floor`, whose direction would be an accident of rounding.
     """
-    geometry, x = here.problem.geometry, here.x
-    r = here.hessian(xi)
-    d, r_r = r, geometry.inner(x, r, r)
-    stop = max(_SETTLED**2 * r_r, floor)
+    r = probe.image(u)
+    d, r_r = r, float(np.vdot(r, r))
+    stop = max(_SETTLED**2 * r_r, floor**2)
     for _ in range(_ITERATIONS):
         if r_r <= stop:
             break
-        image = here.hessian(d)
-        alpha = r_r / geometry.inner(x, d, image)
-        xi, r = lincomb(1.0, xi, -alpha, d), lincomb(1.0, r, -alpha, image)
-        before, r_r = r_r, geometry.inner(x, r, r)
-        d = lincomb(1.0, r, r_r / before, d)
-    return xi
-
-
-def _seen(here: Here, zeros: Completion, xi: Tangent) -> float:
-    """Return ‖J ξ‖ in root mean square: the change of the entries along ξ, by itself and not as ξᵀJᵀJ ξ.
-
-    That product would have the rounding of JᵀJ ξ, and hide what is below its root. `zeros` has the same
-    entries, all 0.
-    """
-    geometry = here.problem.geometry
-    (L, R), (dL, dR) = geometry.factors(here.x), geometry.tangent_factors(here.x, xi)
-    return float(np.sqrt(zeros.value(np.hstack([dL, L]), np.hstack([R, dR]))))
+        image = probe.image(d)
+        alpha = r_r / float(np.vdot(d, image))
+        u, r = u - alpha * d, r - alpha * image
+        before, r_r = r_r, float(np.vdot(r, r))
+        d = r + r_r / before * d
+    return u

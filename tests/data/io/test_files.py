@@ -4,10 +4,13 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyarrow import csv, parquet
 
+import rankfold as rf
 from rankfold.data import Triples, random_completion, read_triples, write_triples
 from rankfold.data.io import text as text_module
 from rankfold.data.io.text import lines_of_entries
@@ -287,3 +290,26 @@ def test_entries_are_found_on_their_lines(tmp_path):
     path.write_text("ann::Heat::4\nbob::Ran::2\n")
     assert lines_of_entries(path, [1], (0, 1, 2)) == [2]
     assert read_triples(path).values.tolist() == [4.0, 2.0]
+
+
+@pytest.mark.parametrize("encoded", [False, True], ids=["plain", "as categories"])
+def test_unsigned_ids_beyond_int64_are_labels(tmp_path, monkeypatch, encoded):
+    """They are strings then, in parquet as in csv, however many batches without them came before."""
+    monkeypatch.setattr("rankfold.data.io.parquet.BATCH", 2)
+    ids = np.array([7, 3, 7, 2**63 + 5, 3, 2**64 - 1, 7], np.uint64)
+    column = pa.array(ids).dictionary_encode() if encoded else pa.array(ids)
+    table = pa.table({"user": column, "item": np.arange(7), "rating": np.arange(7.0)})
+    parquet.write_table(table, tmp_path / "x.parquet")
+    csv.write_csv(pa.table(table).set_column(0, "user", pa.array(ids)), tmp_path / "x.csv")
+    triples, text = (read_triples(tmp_path / f"x.{kind}") for kind in ("parquet", "csv"))
+    names = [str(name) for name in ids]
+    assert triples.row_labels[triples.rows].tolist() == text.row_labels[text.rows].tolist() == names
+    model = rf.MatrixCompletion(1, regularization=1.0).fit(triples)
+    assert np.isfinite(model.predict([(str(2**63 + 5), 3)])).all()
+
+
+def test_unsigned_ids_within_int64_are_integers(tmp_path):
+    ids = np.array([7, 3, 2**63 - 1], np.uint64)
+    table = pa.table({"user": ids, "item": np.arange(3), "rating": np.arange(3.0)})
+    parquet.write_table(table, tmp_path / "x.parquet")
+    assert read_triples(tmp_path / "x.parquet").row_labels.tolist() == [3, 7, 2**63 - 1]

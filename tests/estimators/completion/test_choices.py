@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 import rankfold as rf
 from estimators.completion.rating_data import everywhere, model, ratings, rmse
 from rankfold.estimators.completion.alternating import Alternating
+from rankfold.estimators.completion.trials import Trials
 
 
 def test_the_regularisation_is_the_best_of_those_tried():
@@ -115,3 +116,70 @@ def test_the_paths_are_drawn():
     np.testing.assert_array_equal(drawn.get_xdata(), path.regularizations)
     np.testing.assert_array_equal(drawn.get_ydata(), path.errors)
     assert set(chosen.get_xdata()) == {path.chosen}
+
+
+@pytest.fixture
+def few_are_many(monkeypatch):
+    """What is done from half a million entries on, with 1000."""
+    monkeypatch.setattr("rankfold.estimators.completion.choosing.MANY", 1000)
+    monkeypatch.setattr("rankfold.estimators.completion.bayes.finishing.MANY", 1000)
+    monkeypatch.setattr("rankfold.selection.sampling.MIN_LINES", 3)
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_with_many_entries_ranks_are_tried_from_above():
+    data = rf.data.random_completion((80, 60), rank=6, oversampling=3, seed=0, noise=0.1)
+    fitted = model(rank="auto", bias=False).fit(data)
+    assert fitted.rank_path_.ranks == (5, 6, 8, 10)  # 5 is worse, and 4 not tried
+    assert fitted.rank_ == 6
+    assert fitted.posterior_.sweeps > 0  # though no finish of twice the rank was tried
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_with_many_entries_a_part_of_them_says_where_the_path_begins(monkeypatch):
+    X, y, _ = ratings(entries=1600)
+    tops, walk = [], Trials.walk
+    monkeypatch.setattr(Trials, "walk", lambda self, start, top: tops.append(top) or walk(self, start, top))
+    fitted = model().fit(X, y)
+    path = fitted.regularization_path_
+    assert len(tops) == 2
+    assert path.regularizations[1] == pytest.approx(0.7 * tops[1])
+    assert tops[1] < path.regularizations[0]
+    assert path.chosen == path.regularizations[np.argmin(path.errors)]
+    monkeypatch.undo()
+    assert path.chosen == pytest.approx(model().fit(X, y).regularization_, rel=0.5)
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_where_the_best_may_lie_above_that_beginning_the_whole_path_is_walked(monkeypatch):
+    X, y, _ = ratings(entries=1600, noise=2.0)
+    tops, walk = [], Trials.walk
+
+    def low(self, start, top):
+        tops.append(top / 10 if len(tops) == 1 else top)
+        return walk(self, start, tops[-1])
+
+    monkeypatch.setattr(Trials, "walk", low)
+    path = model().fit(X, y).regularization_path_
+    assert len(tops) == 3
+    assert tops[2] == path.regularizations[0]
+    assert path.chosen > tops[1]
+    assert list(path.regularizations) == sorted(path.regularizations, reverse=True)
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_ctrl_c_in_that_part_ends_the_choice(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Trials, "walk", interrupted)
+    X, y, _ = ratings(entries=1600)
+    with pytest.warns(ConvergenceWarning, match="interrupted while rank and regularization were chosen"):
+        assert model().fit(X, y).factors_[0].shape[1] == 2
+
+
+def test_lines_that_are_too_few_for_a_part_of_them_are_taken_whole(monkeypatch):
+    monkeypatch.setattr("rankfold.estimators.completion.choosing.MANY", 1000)
+    X, y, _ = ratings()  # 60 rows, of which a sample takes 100 at least
+    path = model().fit(X, y).regularization_path_
+    assert path.regularizations[1] == pytest.approx(0.7 * path.regularizations[0])

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from rankfold.entries.sorted_entries import sorted_entries
-from rankfold.estimators.completion.lines import solve_lines, solve_with_pivots
+from rankfold.estimators.completion.lines import normal_equations, solve_lines, solve_with_pivots
+from rankfold.kernels import layout
 
 LINES, LENGTH, RANK = 12, 40, 5
 
@@ -41,7 +42,9 @@ def dense(side, B, ridges, pull, fixed):
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("stripes", [1, 3])
-def test_each_line_has_its_own_ridge_problem(stripes, weighted, fixed):
+@pytest.mark.parametrize("few", [0, layout.FEW], ids=["of these very unknowns", "of a few widths"])
+def test_each_line_has_its_own_ridge_problem(few, stripes, weighted, fixed, monkeypatch):
+    monkeypatch.setattr(layout, "FEW", few)
     side, B = problem(np.float64, stripes, weighted)
     rng = np.random.default_rng(1)
     ridges, pull = 0.1 + rng.random((LINES, RANK - fixed)), rng.standard_normal((LINES, RANK - fixed))
@@ -57,6 +60,19 @@ def test_float32_stays_float32():
     x = solve_lines(side, B, ridges)
     assert x.dtype == np.float32
     np.testing.assert_allclose(x, dense(side, B, ridges, np.zeros_like(ridges), False)[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("few", [0, layout.FEW], ids=["of this very rank", "of a few widths"])
+@pytest.mark.parametrize("stripes", [1, 3])
+def test_normal_equations_of_some_lines(few, stripes, monkeypatch):
+    monkeypatch.setattr(layout, "FEW", few)
+    side, B = problem(np.float64, stripes)
+    Q, q = normal_equations(side, B, 4, 10)
+    assert Q.flags["C_CONTIGUOUS"]
+    for i in range(4, 10):
+        A, y = B[side.indices[side.keys == i]], side.data[side.keys == i, 0]
+        np.testing.assert_allclose(Q[i - 4], A.T @ A, atol=1e-12)
+        np.testing.assert_allclose(q[i - 4], A.T @ y, atol=1e-12)
 
 
 def test_what_no_entry_determines_is_zero_and_has_no_pivot():

@@ -340,3 +340,14 @@ def test_without_a_closed_form_the_penalty_is_chosen_at_the_largest_rank_and_the
     assert (tried[:-1].sum(axis=1) == 1).all()
     assert model.regularization_ == largest.best[1]
     assert model.rank_path_.best == (model.rank_, model.regularization_)
+
+
+def test_ranks_of_fits_without_a_closed_form_end_after_several_in_vain():
+    """Rank 1 is the truth: 2, 3 and 4 are no better, 5 to 7 are not tried, and 8 told the weight."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 8))
+    Y = np.outer(X @ rng.standard_normal(8), rng.standard_normal(9)) + 0.5 * rng.standard_normal((60, 9))
+    Y[rng.random(Y.shape) < 0.1] = np.nan
+    model = Model(cv=2, random_state=0, regularization=1.0).fit(X, Y)
+    assert np.isfinite(model.rank_path_.scores[:, 0]).tolist() == [True] * 4 + [False] * 3 + [True]
+    assert model.rank_ == 1

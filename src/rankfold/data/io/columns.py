@@ -168,6 +168,7 @@ class LabelColumn:
 
     def add(self, batch: Any) -> None:
         """Take a pyarrow array of integers or strings, or of either dictionary-encoded."""
+        batch = self._within_64_bits(batch)
         if self.integers is not None and pa.types.is_integer(batch.type):
             _refuse_nulls(self.integers.count, batch)
             self.integers.append(batch.cast("int64").to_numpy())
@@ -185,6 +186,21 @@ class LabelColumn:
         if not pa.types.is_integer(batch.dictionary.type):
             self._check_strings(before, batch)
         self._add_dictionary(batch)
+
+    def _within_64_bits(self, batch: Any) -> Any:
+        """Return unsigned integers that int64 cannot hold, and all that follow, as strings."""
+        encoded = pa.types.is_dictionary(batch.type)
+        values = batch.dictionary if encoded else batch
+        if not pa.types.is_uint64(values.type):
+            return batch
+        if not self.strings:
+            largest = pc.max(values).as_py()
+            if largest is None or largest <= np.iinfo(np.int64).max:
+                return batch
+            self._become_dictionary()
+            self._become_strings()
+        values = values.cast("string")
+        return pa.DictionaryArray.from_arrays(batch.indices, values) if encoded else values
 
     def _check_strings(self, before: int, batch: Any) -> None:
         empty = pc.equal(batch.dictionary, "")

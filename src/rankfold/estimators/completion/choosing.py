@@ -15,12 +15,16 @@ from rankfold.estimators.completion.regularization_path import RegularizationPat
 from rankfold.estimators.completion.trials import INITIAL, RATIOS, Fold, Trial, Trials, minimised
 from rankfold.run.display import Tell, progress
 from rankfold.selection.rank import RankPath
+from rankfold.selection.sampling import sample_lines
 
 _MIN_ENTRIES = 15  # below it there is too little to hold out: the penalty is this part of λ_max
 _DEFAULT_PART = 0.5
 # The rank that others are compared with, and how many in a row may be no better. With a penalty, ratings lose
 # little by a rank that is too high, and much by one that is too low; clean data of lower rank the other way.
 USUAL_RANK, _RANK_PATIENCE = 10, 2
+# From so many entries on, walks along λ cost seconds: a part of them says where to begin, and ranks below the
+# usual one are tried from above, for as long as each is better than the one before.
+MANY, _PART = 300_000, 5
 _NOTHING = 1e-12  # of the loss of offsets alone: nothing is left to explain
 _TIGHT = 1e-10
 
@@ -84,7 +88,9 @@ class _Chooser:
             zero = trials.offsets_alone()
             largest, start = trials.started(zero, rank)
             tried = [zero._replace(weight=largest)]
-            walk = trials.walk(start, largest) if self.given is None else trials.settled(start, self.given)
+            walk = self._walk(trials, start, largest)
+            if self.given is not None:
+                walk = trials.settled(start, self.given)
             tell(_told(tried[0]))
             for trial in walk:
                 tried.append(trial)
@@ -103,7 +109,8 @@ class _Chooser:
                 self.folds = trials.folds
                 zero = trials.offsets_alone()
                 self._judge(usual, trials, zero, None, tell)
-                lower = self._lower(usual, trials, zero, tell)
+                search = self._falling if self.completion.observed.size >= MANY else self._lower
+                lower = search(usual, trials, zero, tell)
                 if lower and _better(self._best(lower), self._best(usual)):
                     best = lower
                 else:
@@ -128,6 +135,36 @@ class _Chooser:
             before = rank
         return best
 
+    def _falling(self, usual: int, trials: Trials, zero: Trial, tell: Tell) -> int:
+        """Return the best rank below the usual one, from above; 0 if the next one is no better."""
+        best = usual
+        for rank in reversed(list(_ranks(1, usual - 1))):
+            if self._is_zero(best):
+                break
+            self._judge(rank, trials, zero, best, tell)
+            if not _better(self._best(rank), self._best(best)):
+                break
+            best = rank
+        return best if best < usual else 0
+
+    def _walk(self, trials: Trials, start: Trial, largest: float) -> Iterator[Trial]:
+        """Walk along λ from W = 0 on; of many entries, from a little above what a part of them chooses."""
+        top, size = largest, self.completion.observed.size
+        part = sample_lines(self.completion, size // _PART, self.seed) if size >= MANY else self.completion
+        if part.observed.size <= size // 2:  # lines may be too few for a part of them
+            rank = start.points[0][0].shape[1] - self.bias
+            chooser = _Chooser(part, self.bias, None, self.seed)
+            chosen = chooser.weight_at(min(rank, *part.shape), lambda _: None)
+            if chosen.interrupted:
+                raise KeyboardInterrupt
+            top = min(chosen.weight / RATIOS[0] ** 2 or RATIOS[-2] * largest, largest)
+        tried = []
+        for trial in trials.walk(start, top):
+            tried.append(trial)
+            yield trial
+        if top < largest and tried and _best(tried) is tried[0]:  # the best may lie above
+            yield from trials.walk(start, largest)
+
     def _higher(self, usual: int, trials: Trials, zero: Trial, tell: Tell) -> int:
         """Return the best rank from the usual one on: the losses fall up to it."""
         best = usual
@@ -150,13 +187,16 @@ class _Chooser:
         return _best(self.judged[rank])
 
     def _judge(self, rank: int, trials: Trials, zero: Trial, before: int | None, tell: Tell) -> None:
-        """Walk along λ at a rank, from a little above its best at the rank before."""
+        """Walk along λ at a rank, from a little above its best at the rank before, less or greater."""
         last = zero if before is None or self._is_zero(before) else self._best(before)
-        largest, start = trials.started(last, rank)
+        if before is not None and last is not zero and rank < before:
+            largest, start = self.judged[before][0].weight, trials.shortened(last, rank)
+        else:
+            largest, start = trials.started(last, rank)
         if self.given is not None:
             tried = list(trials.settled(start, self.given))
         elif last is zero:
-            tried = [zero._replace(weight=largest), *trials.walk(start, largest)]
+            tried = [zero._replace(weight=largest), *self._walk(trials, start, largest)]
         else:  # as the rank grows, the best λ may grow too; from 0, it may not
             top = last.weight / RATIOS[0] ** 2 or RATIOS[-2] * largest
             tried = list(trials.walk(start, top))
@@ -169,7 +209,7 @@ class _Chooser:
         best = tried[-1] if self.given is not None else _best(tried)
         path = None
         if self.given is None:
-            weights = {trial.weight: trial for trial in tried}
+            weights = {trial.weight: trial for trial in sorted(tried, key=lambda each: -each.weight)}
             errors = tuple(trial.error for trial in weights.values())
             deviations = tuple(trial.standard_error for trial in weights.values())
             path = RegularizationPath(tuple(weights), errors, best.weight, deviations)

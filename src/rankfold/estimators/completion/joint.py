@@ -190,6 +190,12 @@ class Joint(Cost):
         L, R = self.balanced(G[:, :r], H[:, :r], LIFT)
         return np.hstack([L, G[:, r:]]), np.hstack([R, H[:, r:]])
 
+    def shortened(self, G: Floats, H: Floats, rank: int) -> FactorPair:
+        """Return a point with the first directions of W alone."""
+        r = G.shape[1] - self.bias
+        L, R = self.balanced(G[:, :r], H[:, :r])
+        return np.hstack([L[:, :rank], G[:, r:]]), np.hstack([R[:, :rank], H[:, r:]])
+
     def balanced(self, L: Floats, R: Floats, least: float = 0.0) -> FactorPair:
         """Return the factors of the same W that the penalty is least for.
 

@@ -35,6 +35,10 @@ def solve_with_pivots(
     B = np.ascontiguousarray(B, dtype=side.data.dtype)
     x = np.zeros(ridges.shape, B.dtype) if pull is None else np.array(pull, B.dtype)
     pivots = np.empty(len(x), B.dtype)
+    more = kernels.layout.width_for(x.shape[1], len(side.data) + side.lines + side.length) - x.shape[1]
+    if more:  # unknowns before the others that nothing is multiplied by, and that are charged
+        B, x = (np.pad(array, ((0, 0), (more, 0))) for array in (B, x))
+        ridges = np.pad(ridges, ((0, 0), (more, 0)), constant_values=1.0)
     rank, unknowns = B.shape[1], x.shape[1]
     kernel = kernels.least_squares.ridge_lines(rank, unknowns, side.data.shape[1] == 2)
     ridges = np.ascontiguousarray(ridges, B.dtype)
@@ -43,14 +47,16 @@ def solve_with_pivots(
         entries = part.bounds, part.indptr, part.indices, part.data.reshape(-1)
         own = ridges[lines], x[lines], pivots[lines]
         kernels.pool.run(kernel, part.chunks[1], work, (*entries, B, *own))
-    return x, pivots
+    return (np.ascontiguousarray(x[:, more:]) if more else x), pivots
 
 
 def normal_equations(side: SortedEntries, B: Floats, first: int, last: int) -> tuple[Floats, Floats]:
     """Return Σ w B_j B_jᵀ and Σ w y B_j over the entries of each line from `first` to `last`."""
     if len(B) != side.length:
         raise ValueError(f"there are {side.length} lines on the other side, and factors of {len(B)}")
-    d, r = last - first, B.shape[1]
+    d, rank = last - first, B.shape[1]
+    r = kernels.layout.width_for(rank, len(side.data) + side.lines + side.length)
+    (B,) = kernels.layout.widened(r, B)
     kernel = kernels.least_squares.normal_equations(r, side.data.shape[1] == 2)
     total: list[Floats] = []
     for s in range(side.stripes):
@@ -61,7 +67,8 @@ def normal_equations(side: SortedEntries, B: Floats, first: int, last: int) -> t
             kernel, _CHUNKS, work, (_bounds(d), indptr, side.indices, side.data.reshape(-1), B, 0.0, *parts)
         )
         total = [a + b for a, b in zip(total, parts, strict=True)] if total else parts
-    return total[0].reshape(d, r, r), total[1]
+    Q = total[0].reshape(d, r, r)[:, :rank, :rank]
+    return np.ascontiguousarray(Q), kernels.layout.narrowed(rank, total[1])
 
 
 def solved(Q: Floats, q: Floats, ridges: Floats) -> Floats:

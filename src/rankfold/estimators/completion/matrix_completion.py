@@ -46,7 +46,7 @@ from rankfold.selection.identifiability import shortages
 from rankfold.selection.sampling import sample_lines
 from rankfold.solvers import Method
 
-MAX_ENTRIES = 1_000_000  # that the choice of rank and regularisation looks at, about
+MAX_ENTRIES = 500_000  # that the choice of rank and regularisation looks at, about
 _TIGHT = 1e-10  # offsets alone are fitted until an iteration lowers the value by less than this part
 
 

@@ -100,6 +100,11 @@ class Trials:
             points.append(point)
         return float(np.mean(largest)), trial._replace(points=points)
 
+    def shortened(self, trial: Trial, rank: int) -> Trial:
+        """Return the trial with the first directions of W alone, up to the rank."""
+        pairs = zip(self.folds, trial.points, strict=True)
+        return trial._replace(points=[fold.joint.shortened(*x, rank) for fold, x in pairs])
+
     def walk(self, start: Trial, top: float) -> Iterator[Trial]:
         """Fit with one weight after the other, each fit from where the last one ended."""
         trial, weight, best, in_vain = start, top, start, 0

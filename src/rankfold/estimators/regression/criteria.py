@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 CRITERIA = "cv", "aic", "bic", "gcv"
-_PATIENCE = 3  # weights in a row that may be no better before the path ends: no smaller one will be
+_PATIENCE = 3  # weights, or ranks, in a row that may be no better before the path ends: no other one will be
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,8 @@ class Candidates:
         """Score by the mean loss of held-out responses; a number of folds shuffles them.
 
         Where there is a closed form, every rank is tried with every weight. Else the weight is chosen at the
-        largest rank, from the largest down until several in vain, and the rank with that weight.
+        largest rank, from the largest down until several in vain, and the rank with that weight, from 1 on
+        until several in vain.
         """
         folds = list(_folds(cv, len(data.X), random_state).split(data.X, data.Y))
         with progress(verbose, "cross-validation") as tell:
@@ -115,8 +116,11 @@ class Candidates:
                     scores[-1:, [j]] = score(self.ranks[-1:], self.regularizations[[j]])
                     if int(np.argmin(scores[-1])) - j == _PATIENCE:
                         break
-                best = [int(np.argmin(scores[-1]))]
-                scores[:-1, best] = score(self.ranks[:-1], self.regularizations[best])
+                best = int(np.argmin(scores[-1]))
+                for i in range(self.ranks.size - 1):
+                    scores[[i], best] = score(self.ranks[[i]], self.regularizations[[best]])[0]
+                    if i - int(np.argmin(scores[: i + 1, best])) == _PATIENCE:
+                        break
         return SelectionPath("cv", self.ranks, self.regularizations, scores)
 
     def _held_out(

@@ -14,7 +14,7 @@ from rankfold.estimators.completion.bayes.beliefs import Beliefs, Prior
 from rankfold.estimators.completion.bayes.judging import MOST, Verdict, judged, unswept
 from rankfold.estimators.completion.bayes.posterior import Posterior, centred
 from rankfold.estimators.completion.bayes.variational import State, Variational
-from rankfold.estimators.completion.choosing import USUAL_RANK, Choice
+from rankfold.estimators.completion.choosing import MANY, USUAL_RANK, Choice
 from rankfold.estimators.completion.entries import machine_memory
 from rankfold.estimators.completion.joint import Joint
 from rankfold.estimators.completion.lines import FactorPair
@@ -71,8 +71,9 @@ def kept(model: Any, warm: bool) -> Verdict | None:
 def decided(choice: Choice, least: int, grow: bool, verbose: int, seed: int) -> tuple[Choice, Verdict | None]:
     """Ask the entries held out how many sweeps are best, and, to `grow`, whether a higher rank is better.
 
-    The fit is at its best at a lower rank than the finish, whose prior prunes what is of no use. Where
-    nothing was held out there is no verdict; nor after Ctrl-C, which ends it all.
+    The fit is at its best at a lower rank than the finish, whose prior prunes what is of no use; but with
+    many entries the rank says how long all of it takes, and stays. Where nothing was held out there is no
+    verdict; nor after Ctrl-C, which ends it all.
     """
     if not choice.folds or choice.interrupted or not choice.folds[0][1][0].shape[1]:
         return choice, None
@@ -81,7 +82,8 @@ def decided(choice: Choice, least: int, grow: bool, verbose: int, seed: int) -> 
         try:
             tried.append((choice, judged(choice.folds, least, tell)))
             higher = min(_GROWTH * choice.rank, *choice.folds[0][0].joint.shape)
-            if grow and tried[0][1].sweeps and higher > choice.rank and _has_factors(choice):
+            grow = grow and _has_factors(choice) and choice.folds[0][0].joint.completion.observed.size < MANY
+            if grow and tried[0][1].sweeps and higher > choice.rank:
                 grown = _grown(choice, higher, seed)
                 tried.append((grown, judged(grown.folds, least, tell, rival=tried[0][1])))
         except KeyboardInterrupt:

@@ -20,6 +20,8 @@ Floats = NDArray[Any]
 # Sweeps tried at most, and how many in a row may be no better by a part that no user would notice. The first
 # ones may be worse than the fit while the priors, which begin as narrow as the fit, find their size.
 MOST, _PATIENCE, _NOTICED, _FEW = 20, 6, 1e-4, 3
+# The losses of so many entries leave no doubt which sweep is better: patience is for the first ones alone.
+_SURE, _LITTLE_PATIENCE = 30_000, 3
 _BLOCK = 1 << 14  # entries whose covariances are gathered at a time
 
 
@@ -57,6 +59,7 @@ def judged(
     states = [model.start(point) for model, (_, point) in zip(models, folds, strict=True)]
     # With errors below the least noise there is, data are exact: all that sweeps could change is rounding.
     floor = float(np.mean([model.floor for model in models]))
+    patience = _LITTLE_PATIENCE if weights.size >= _SURE else _PATIENCE
     best: _Best | None = None
     path: list[float] = []
     for sweep in range(MOST + 1):
@@ -68,7 +71,7 @@ def judged(
         if sweep >= least and (best is None or (loss < (1 - _NOTICED) * best.loss and not exact)):
             best = _Best(sweep, states, errors, loss)
         in_vain = 0 if best is None else sweep - best.sweeps
-        if exact or sweep == MOST or in_vain == _PATIENCE or _behind(path, rival):
+        if exact or sweep == MOST or in_vain == patience or _behind(path, rival):
             break
         new = [model.swept(state) for model, state in zip(models, states, strict=True)]
         if not all(state.finite for state in new):

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold import kernels
+from rankfold.costs.losses import Loss
 from rankfold.entries.observed import Observed
 from rankfold.entries.sorted_entries import SortedEntries
 from rankfold.estimators.completion.bayes.beliefs import Beliefs, Prior, moments, most_likely, square
@@ -29,7 +30,7 @@ from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.offsets import side_counts
 
 Floats = NDArray[Any]
-BLOCK = 1 << 18  # entries looked at a time
+_SQUARE = Loss.named("square")
 
 
 class State(NamedTuple):
@@ -92,7 +93,7 @@ class Variational:
             most_likely(side, logs, self.bias, self.floor)
             for side, logs in zip(sides, self.logs, strict=True)
         )
-        error = self._squares(G, H)
+        error = self._squares(*point)
         noise = max(error / self.weight, self.floor)
         return State((sides[0], sides[1]), (priors[0], priors[1]), noise, error, (0.0, 0.0))
 
@@ -120,15 +121,11 @@ class Variational:
 
     def _squares(self, G: Floats, H: Floats) -> float:
         """Σ w (y − p)² at a point."""
-        total = 0.0
-        for lines, side in self.observed.by_row.parts():
-            keys, own = side.keys, G[lines]
-            for first in range(0, len(keys), BLOCK):
-                part = slice(first, first + BLOCK)
-                i, j, data = keys[part], side.indices[part], side.data[part].astype(np.float64)
-                left = data[:, 0] - self.centre - products(own[i], H[j], self.bias)
-                total += float(np.sum(left**2 * data[:, 1] if data.shape[1] == 2 else left**2))
-        return total
+        if self.bias:
+            ones = [np.ones((len(X), 1)) for X in (G, H)]
+            G, H = np.hstack([G, ones[0]]), np.hstack([H[:, :-1], ones[1], H[:, -1:]])
+        L, R = self.observed.asarray(G), self.observed.asarray(H)
+        return self.observed.value(L, R, _SQUARE) * self.observed.size
 
 
 def posteriors(
