@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import rankfold as rf
 from rankfold.cli.console import note, print_json, print_table, say, working
+from rankfold.cli.features import with_features
 from rankfold.cli.labels import visible
 from rankfold.data import LabelIndex, Triples, read_triples, split
 from rankfold.data.io.files import format_of
@@ -49,6 +50,8 @@ class Source:
     held_out: float | str
     unique: bool  # pairs that come twice are refused
     seed: int
+    row_features: str | None = None  # files
+    col_features: str | None = None
 
     def triples(self, file: str) -> Triples:
         """Read a file of entries."""
@@ -63,6 +66,7 @@ class Data:
     train: Triples
     held_out: Entries | None
     seconds: float
+    features: dict[str, Any]  # as `fit` takes them
 
 
 @dataclass(frozen=True)
@@ -80,12 +84,13 @@ def read(source: Source) -> Data:
     train, held_out = source.triples(source.file), None
     if source.unique:
         _refuse_repeated(train, source)
+    train, features = with_features(train, source.row_features, source.col_features)
     if isinstance(source.held_out, str):
         held_out = _aligned(source.triples(source.held_out), train, source.held_out)
     elif source.held_out:
         train, apart = split(train, source.held_out, source.seed)
         held_out = apart.rows, apart.cols, apart.values
-    return Data(train, held_out, perf_counter() - began)
+    return Data(train, held_out, perf_counter() - began, features)
 
 
 def fit(
@@ -94,7 +99,7 @@ def fit(
     """Fit the model; Ctrl-C during the last fit leaves the best one so far."""
     began = perf_counter()
     try:
-        model.fit(data.train, callback=callback, checkpoint=checkpoint, resume=resume)
+        model.fit(data.train, **data.features, callback=callback, checkpoint=checkpoint, resume=resume)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_NO_MODEL) from None
     repeated, pair = _repeats(model.observed_)
@@ -192,7 +197,9 @@ def _shown(model: Any, source: Source) -> dict[str, str]:
     apart = (
         visible(part, "") if isinstance(part, str) else f"{part:.3g} of the entries" if part else "nothing"
     )
-    return {"held out": apart, **shown, "seed": f"{source.seed}", "stopped": model.stop_reason_}
+    files = {"row features": source.row_features, "column features": source.col_features}
+    given = {name: visible(file, "") for name, file in files.items() if file is not None}
+    return {"held out": apart, **shown, **given, "seed": f"{source.seed}", "stopped": model.stop_reason_}
 
 
 def _sample(data: Data, seed: int) -> Entries:
