@@ -6,7 +6,8 @@ The folder holds ratings.csv.gz (user, movie, rating, time) and movies.csv (movi
 has a feature for each genre, 1 where the film has it, and with `--year` the year in its title. "new films":
 the films of seed s are `numpy.random.default_rng(s).permutation` of all; a tenth of them is held out with all
 their ratings. "ratings": a tenth of the ratings is held out, as in `benchmarks.ratings`; random features are
-20 Gaussian numbers for each user and each film. All else has its defaults.
+20 Gaussian numbers for each user and each film; implicit ones say who rated a film at all, in the training
+part (`rankfold.implicit_features`). All else has its defaults.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ def ratings(X: Any, y: Any, table: pd.DataFrame, seed: int, rank: int) -> dict[s
         "without features": error(train, test, rank),
         "with random features": error(train, test, rank, **noise),
         "with genres": error(train, test, rank, col_features=table),
+        "with implicit features": error(train, test, rank, col_features=rf.implicit_features(train[0])[1]),
     }
 
 

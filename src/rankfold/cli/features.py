@@ -30,7 +30,10 @@ def with_features(
                 names, _ = LabelIndex(train.shape[k], known).enlarged(labels, "labels[{}]")
                 size = len(known) if names is None else len(names)
                 shape = (size, train.shape[1]) if k == 0 else (train.shape[0], size)
-                train = replace(train, shape=shape, **{f"{side}_labels": names})
+                if k == 0:
+                    train = replace(train, shape=shape, row_labels=names)
+                else:
+                    train = replace(train, shape=shape, col_labels=names)
     return train, found
 
 

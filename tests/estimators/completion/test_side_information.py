@@ -12,15 +12,18 @@ from sklearn.model_selection import GridSearchCV
 import rankfold as rf
 from estimators.completion.rating_data import rmse
 from rankfold.estimators.completion.bayes.beliefs import Beliefs, square, triangle
+from rankfold.estimators.completion.choosing import Choice
 from rankfold.estimators.completion.entries import completion_of, training_triples
 from rankfold.estimators.completion.joint import Joint, Shrinkage
+from rankfold.estimators.completion.side import deciding
 from rankfold.estimators.completion.side.expecting import Expecting, Ridges, geometric_mean
 from rankfold.estimators.completion.side.regressed import Regressed
 from rankfold.estimators.completion.side.regression import NONE, Squares, most_likely_ridge
 from rankfold.estimators.completion.side.tables import Encoding, given_table
 from rankfold.estimators.completion.side.traits import MOST, Traits
+from rankfold.estimators.completion.trials import Fold
 
-SHAPE, NEW = (60, 50), 10  # the last ten columns have no entries
+SHAPE = (60, 50)  # the last ten columns have no entries
 RNG = np.random.default_rng(0)
 F = RNG.standard_normal((SHAPE[1], 3))
 W = RNG.standard_normal((60, 1)) @ RNG.standard_normal((1, 50)) + F @ [1.0, 0.5, 0.0] + 3
@@ -246,6 +249,51 @@ def test_features_that_make_predictions_worse_are_left_out(monkeypatch):
     np.testing.assert_array_equal(found.predict(COLD), plain.predict(COLD))
     assert not found.features_[1].coefficients.any()
     np.testing.assert_array_equal(found.predict(X, return_std=True)[1], plain.predict(X, return_std=True)[1])
+
+
+def test_features_of_one_side_are_kept_where_those_of_the_other_are_worse():
+    rng = np.random.default_rng(11)
+
+    def tried(choice, plain, traits, lines):
+        good = traits[0] is None
+        return deciding._Tried(traits, [], (("fold", "other"),), -1.0 if good else 5.0, good)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deciding, "_tried", tried)
+        patch.setattr(deciding, "minimised", lambda joint, point: point)
+        patch.setattr(deciding, "_for_all", lambda found, cost, traits: traits)
+        cost = completion_of(training_triples(X, Y, SHAPE), None, "square", "float64")
+        traits = rng.standard_normal((60, 2)), F
+        fold = Fold(Joint.of(cost), None, None)
+        choice = Choice(1, 1.0, None, folds=((fold, "point"),))
+        found, kept = deciding.expectations(choice, cost, traits, None, 0)
+    assert kept[0] is None
+    assert kept[1] is F
+    assert found.point == "other"
+
+
+def test_implicit_features_are_leading_directions_of_where_entries_are():
+    names = np.array([f"f{j:02}" for j in range(50)])
+    pairs = pd.DataFrame({"user": I, "film": names[J]})
+    (users, of_rows), (films, of_cols) = rf.implicit_features(pairs, count=3)
+    assert users.tolist() == sorted(set(I.tolist()))
+    assert films.tolist() == sorted(set(names[J]))
+    seen = np.zeros((60, 40))
+    seen[I, J] = 1.0
+    S = seen / np.sqrt(seen.sum(axis=1, keepdims=True)) / np.sqrt(seen.sum(axis=0))
+    U, s, Vt = np.linalg.svd(S)
+    due = Vt[:3].T * s[:3]
+    due /= np.linalg.norm(due, axis=1, keepdims=True)
+    np.testing.assert_allclose(of_cols @ of_cols.T, due @ due.T, atol=5e-3)
+    due = U[:, :3] * s[:3]
+    due /= np.linalg.norm(due, axis=1, keepdims=True)
+    np.testing.assert_allclose(of_rows @ of_rows.T, due @ due.T, atol=5e-3)
+    twice = rf.implicit_features(np.vstack([X, X]), SHAPE, count=3)
+    assert twice[1][0].tolist() == list(range(50))
+    np.testing.assert_allclose(twice[1][1][:40] @ twice[1][1][:40].T, of_cols @ of_cols.T, atol=5e-3)
+    assert not twice[1][1][40:].any()
+    triples = rf.data.Triples(I, J, Y, SHAPE)
+    assert rf.implicit_features(triples, count=99)[0][1].shape == (60, 50)
 
 
 def test_recommended_are_new_columns_too_if_features_say_something_of_them():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,8 @@ def expectations(
 
     The fit without features says which ridges are most likely. `sample` says which lines of the longer side
     the folds of the choice have, None if all. Where these predict the entries held out clearly worse with
-    features, nothing is expected, and the choice stays.
+    features, those of one side alone are tried; where they still do, nothing is expected, and the choice
+    stays.
     """
     none: Pair = (None, None)
     if choice.interrupted or all(Z is None for Z in traits):
@@ -44,14 +45,34 @@ def expectations(
         lines = (part, slice(None)) if cost.shape[0] >= cost.shape[1] else (slice(None), part)
         # From the same point, as far: how tightly a fit has converged matters, too.
         plain = [(fold, minimised(fold.joint, point)) for fold, point in choice.folds]
-        found = [_estimated(fold.joint, point, traits, lines) for fold, point in plain]
-        folds = [_refitted(*each, own) for each, own in zip(choice.folds, found, strict=True)]
+        tried = [_tried(choice, plain, traits, lines)]
+        if not tried[0].good and all(Z is not None for Z in traits):
+            alone: list[TraitPair] = [(traits[0], None), (None, traits[1])]
+            tried = [_tried(choice, plain, one, lines) for one in alone]
     except KeyboardInterrupt:
         return choice._replace(interrupted=True), none
-    gains = np.concatenate([_losses(*a) - _losses(*b) for a, b in zip(plain, folds, strict=True)])
-    if gains.mean() < -_DOUBT * gains.std() / np.sqrt(gains.size):
+    best = max(tried, key=lambda each: (each.good, each.gain))
+    if not best.good:
         return choice, none
-    return choice._replace(point=folds[0][1], folds=tuple(folds)), _for_all(found, cost, traits)
+    return choice._replace(point=best.folds[0][1], folds=best.folds), _for_all(best.found, cost, best.traits)
+
+
+class _Tried(NamedTuple):
+    """Fits to the folds with some features, by how much they lower losses, and whether that is enough."""
+
+    traits: TraitPair
+    found: list[Pair]
+    folds: tuple[tuple[Fold, FactorPair], ...]
+    gain: float
+    good: bool
+
+
+def _tried(choice: Choice, plain: Any, traits: TraitPair, lines: tuple[Any, Any]) -> _Tried:
+    found = [_estimated(fold.joint, point, traits, lines) for fold, point in plain]
+    folds = tuple(_refitted(*each, own) for each, own in zip(choice.folds, found, strict=True))
+    gains = np.concatenate([_losses(*a) - _losses(*b) for a, b in zip(plain, folds, strict=True)])
+    good = bool(gains.mean() >= -_DOUBT * gains.std() / np.sqrt(gains.size))
+    return _Tried(traits, found, folds, float(gains.mean()), good)
 
 
 def _plain(choice: Choice, cost: Completion, seed: int) -> tuple[Joint, FactorPair]:
