@@ -180,6 +180,11 @@ def _is_ours(value: Any) -> bool:
     return type(value) is ESTIMATORS.get(type(value).__name__)
 
 
+def fitted_names(model: Any) -> list[str]:
+    """Return the names of what a model has found; `observed_` is made when it is asked for."""
+    return [name for name in (*vars(model), "observed_") if _is_fitted(name) and hasattr(model, name)]
+
+
 def _kept(setting: str, value: Any) -> Any:
     """Return what a file keeps of a setting: of features, what was learnt from them suffices."""
     return None if setting in ("row_features", "col_features") else value
@@ -199,7 +204,7 @@ class _ModelPacker(Packer):
         name = type(value).__name__
         if _is_ours(value):
             settings = {key: _kept(key, part) for key, part in value.get_params(deep=False).items()}
-            fitted = [key for key in (*vars(value), "observed_") if _is_fitted(key) and hasattr(value, key)]
+            fitted = fitted_names(value)
             if strange := sorted(set(fitted) - set(FITTED[name])):
                 raise TypeError(
                     f"{where}.{strange[0]} is no attribute of a {name}: delete it before you save"
