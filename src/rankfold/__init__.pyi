@@ -27,6 +27,7 @@ from rankfold.estimators.categories.categorical_completion import (
 from rankfold.estimators.clicks.implicit_feedback import ImplicitFeedback as ImplicitFeedback
 from rankfold.estimators.completion.matrix_completion import MatrixCompletion as MatrixCompletion
 from rankfold.estimators.completion.regularization_path import RegularizationPath as RegularizationPath
+from rankfold.estimators.completion.side.implicit import implicit_features as implicit_features
 from rankfold.estimators.distances.low_rank_distance import LowRankDistance as LowRankDistance
 from rankfold.estimators.imputer.low_rank_imputer import LowRankImputer as LowRankImputer
 from rankfold.estimators.model_files import ModelFileError as ModelFileError

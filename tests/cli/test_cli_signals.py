@@ -91,19 +91,19 @@ app._version.__globals__["typer"].echo = lambda text: print(signal.getsignal(sig
 
 
 STEPS = """
-from rankfold.estimators.completion import matrix_completion
+from rankfold.estimators.completion import last_fit
 from rankfold.estimators.completion.alternating import Alternating
-step, last_fit, count = Alternating.step, matrix_completion.by_sweeps, []
+step, swept, count = Alternating.step, last_fit.by_sweeps, []
 def by_sweeps(*arguments):
     count.append("in the last fit")
-    return last_fit(*arguments)
+    return swept(*arguments)
 def signalled(self, problem, state):
     if count:
         count.append("a step")
     if len(count) == 5:
         signal.raise_signal(signal.SIGTERM)
     return step(self, problem, state)
-matrix_completion.by_sweeps, Alternating.step = by_sweeps, signalled
+last_fit.by_sweeps, Alternating.step = by_sweeps, signalled
 """
 
 

@@ -223,7 +223,7 @@ def test_tables_whose_pointers_lead_out_of_them_are_refused(models, data, indice
 @pytest.mark.parametrize("name", NAMES)
 def test_the_tables_name_all_that_an_estimator_has(name):
     model = example(name).fitted()
-    found = {key for key in vars(model) if files._is_fitted(key)}
+    found = set(files.fitted_names(model))
     assert found | set(OPTIONAL) == set(FITTED[name])
     assert model.get_params(deep=False).keys() <= SETTINGS.keys()
 

@@ -33,6 +33,11 @@ def test_models_of_format_2_predict_what_they_did(name):
         query = np.array(query, dtype=np.int64)
     found = getattr(model, asked)(query)
     np.testing.assert_allclose(found, ANSWERS[name]["answer"], rtol=1e-12, atol=1e-12)
+    if "std" in ANSWERS[name]:
+        np.testing.assert_allclose(model.predict(query, return_std=True)[1], ANSWERS[name]["std"], rtol=1e-9)
+    if "later" in ANSWERS[name]:
+        model.partial_fit([("u0", "f9"), ("new", "f3")], [1.0, 2.0])
+        np.testing.assert_allclose(model.predict(query), ANSWERS[name]["later"], rtol=1e-9)
 
 
 def test_models_of_format_1_are_refused_with_the_remedy():

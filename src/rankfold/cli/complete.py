@@ -54,6 +54,11 @@ def complete(
     tol: Annotated[
         str, typer.Option(help="Stop when three iterations gain less than this part of the cost, or auto.")
     ] = "auto",
+    row_features: Annotated[
+        str | None,
+        typer.Option(help="Features of rows: a table with a header, labels in its first column."),
+    ] = None,
+    col_features: Annotated[str | None, typer.Option(help="Features of columns, likewise.")] = None,
     seed: options.Seed = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the fit: .png, .svg or .pdf.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,
@@ -109,9 +114,9 @@ def complete(
     columns = options.column_of(row), options.column_of(col), options.column_of(value)
     held_out = options.part_or_file(holdout)
     given = options.files_of(triples, twice=spill is not None)
-    unique = duplicates == "error"
+    unique, features = duplicates == "error", (row_features, col_features)
     source = completing.Source(
-        given, columns, delimiter, header, held_out, unique, seed, decimal, spill, memory
+        given, columns, delimiter, header, held_out, unique, seed, decimal, spill, memory, *features
     )
     model = rf.MatrixCompletion(
         options.number_or_auto(rank, int, "--rank"),

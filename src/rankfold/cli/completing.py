@@ -13,6 +13,7 @@ import pyarrow as pa
 import rankfold as rf
 from rankfold.cli import spilling
 from rankfold.cli.console import note, print_json, print_table, say, working
+from rankfold.cli.features import with_features
 from rankfold.cli.labels import visible
 from rankfold.cli.models import keep_names
 from rankfold.cli.repeated import names_of, refuse_repeated
@@ -49,6 +50,8 @@ class Source:
     decimal: str
     spill: Path | None = None
     memory: str = "1GB"
+    row_features: str | None = None  # files
+    col_features: str | None = None
 
     @property
     def name(self) -> str:
@@ -74,6 +77,7 @@ class Data:
     train: Triples | SortedFolder
     held_out: Entries | None
     seconds: float
+    features: dict[str, Any]  # as `fit` takes them
 
 
 @dataclass(frozen=True)
@@ -89,33 +93,36 @@ class Fit:
 def read(source: Source) -> Data:
     """Read the entries, and set those aside that the error is measured on."""
     began = perf_counter()
-    train, held_out = (_sorted if source.spill else _whole)(source)
+    train, held_out, features = (_sorted if source.spill else _whole)(source)
     if isinstance(source.held_out, str):
         held_out = _aligned(source.triples(source.held_out), train, source.held_out)
-    return Data(train, held_out, perf_counter() - began)
+    return Data(train, held_out, perf_counter() - began, features)
 
 
-def _whole(source: Source) -> tuple[Triples, Entries | None]:
-    """The entries in memory, and those set aside."""
+def _whole(source: Source) -> tuple[Triples, Entries | None, dict[str, Any]]:
+    """The entries in memory, those set aside, and features."""
     train = source.triples(*source.files)
     tell_taken(train.names, source.name)
     if source.unique:
         refuse_repeated(train, source)
+    train, features = with_features(train, source.row_features, source.col_features)
     if isinstance(source.held_out, str) or not source.held_out:
-        return train, None
+        return train, None, features
     train, apart = split(train, source.held_out, source.seed)
-    return train, Entries(apart.rows, apart.cols, apart.values)
+    return train, Entries(apart.rows, apart.cols, apart.values), features
 
 
-def _sorted(source: Source) -> tuple[SortedFolder, Entries | None]:
+def _sorted(source: Source) -> tuple[SortedFolder, Entries | None, dict[str, Any]]:
     """The entries sorted on disk, and those set aside."""
+    if source.row_features or source.col_features:
+        raise ValueError("features need the entries in memory: leave out --spill, or the features")
     part = 0.0 if isinstance(source.held_out, str) else source.held_out
     options = source.columns, source.delimiter, source.header, source.decimal
     folder = spilling.sorted_into(
         source.spill or Path(), source.files, *options, source.memory, source.unique, part, source.seed
     )
     tell_taken(folder.names, source.name)
-    return folder, spilling.measured(folder, source.seed) if part else None
+    return folder, spilling.measured(folder, source.seed) if part else None, {}
 
 
 def fit(
@@ -124,7 +131,7 @@ def fit(
     """Fit the model; Ctrl-C during the last fit leaves the best one so far."""
     began = perf_counter()
     try:
-        model.fit(data.train, callback=callback, checkpoint=checkpoint, resume=resume)
+        model.fit(data.train, **data.features, callback=callback, checkpoint=checkpoint, resume=resume)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_NO_MODEL) from None
     if isinstance(data.train, SortedFolder):
@@ -148,7 +155,9 @@ def report_of(data: Data, found: Fit, source: Source, command: str) -> Report:
     apart = (
         visible(part, "") if isinstance(part, str) else f"{part:.3g} of the entries" if part else "nothing"
     )
-    last = {"seed": f"{source.seed}", "stopped": found.model.stop_reason_}
+    files = {"row features": source.row_features, "column features": source.col_features}
+    given = {name: visible(file, "") for name, file in files.items() if file is not None}
+    last = given | {"seed": f"{source.seed}", "stopped": found.model.stop_reason_}
     making = reporting.Making(
         visible(source.name, ""),
         found.seconds,

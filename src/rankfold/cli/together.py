@@ -34,6 +34,8 @@ def complete(
     for name in ("report", "plot"):
         if files[name] is not None:
             raise typer.BadParameter(f"--{name} needs the entries in one process: leave it out")
+    if source.row_features or source.col_features or source.spill:
+        raise typer.BadParameter("features and --spill are for one process: leave them out")
     if source.held_out:
         raise typer.BadParameter(
             "--holdout needs the entries in one process: leave a file out, and "

@@ -28,6 +28,10 @@ from rankfold.estimators.completion.joint import Shrinkage
 from rankfold.estimators.completion.matrix_completion import MatrixCompletion
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.regularization_path import RegularizationPath
+from rankfold.estimators.completion.side.learnt import LearntFeatures
+from rankfold.estimators.completion.side.tables import Encoding
+from rankfold.estimators.completion.side.traits import Traits
+from rankfold.estimators.completion.streaming import Information
 from rankfold.estimators.distances.low_rank_distance import LowRankDistance
 from rankfold.estimators.fitting import GEOMETRIES
 from rankfold.estimators.imputer.low_rank_imputer import LowRankImputer
@@ -85,6 +89,10 @@ _RECORDS = {
         RankErrors,
         RegularizationPath,
         SelectionPath,
+        LearntFeatures,
+        Traits,
+        Encoding,
+        Information,
         *SOLVERS,
     )
 }
@@ -108,7 +116,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     Settings and fitted attributes are kept, beside the version of the library and a fingerprint of the data
     that the model was fitted to. Settings that are functions or random generators cannot be kept; those that
-    are tables (pandas, polars) are kept as arrays.
+    are tables (pandas, polars) are kept as arrays, but for features of rows and columns: what was learnt from
+    them is.
 
     Examples
     --------
@@ -185,12 +194,24 @@ def _bring_up_to_date(model: Any) -> None:
             model.posterior_ = None
         if not hasattr(model, "value_range_"):
             model.value_range_ = None
+        if not hasattr(model, "features_"):
+            model.features_, model.information_ = (None, None), None
     if isinstance(model, LowRankImputer) and hasattr(model, "mean_") and not hasattr(model, "smoothing_"):
         model.smoothing_ = None
 
 
 def _is_ours(value: Any) -> bool:
     return type(value) is ESTIMATORS.get(type(value).__name__)
+
+
+def fitted_names(model: Any) -> list[str]:
+    """Return the names of what a model has found; `observed_` is made when it is asked for."""
+    return [name for name in (*vars(model), "observed_") if _is_fitted(name) and hasattr(model, name)]
+
+
+def _kept(setting: str, value: Any) -> Any:
+    """Return what a file keeps of a setting: of features, what was learnt from them suffices."""
+    return None if setting in ("row_features", "col_features") else value
 
 
 def _is_fitted(name: str) -> bool:
@@ -206,7 +227,8 @@ class _ModelPacker(Packer):
     def pack(self, value: Any, where: str = "model") -> Any:
         name = type(value).__name__
         if _is_ours(value):
-            settings, fitted = value.get_params(deep=False), [key for key in vars(value) if _is_fitted(key)]
+            settings = {key: _kept(key, part) for key, part in value.get_params(deep=False).items()}
+            fitted = fitted_names(value)
             if strange := sorted(set(fitted) - set(FITTED[name])):
                 raise TypeError(
                     f"{where}.{strange[0]} is no attribute of a {name}: delete it before you save"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -15,6 +17,7 @@ from rankfold.data.numbering import Positions
 from rankfold.data.triples import Triples
 from rankfold.estimators.completion.axes import Axis
 from rankfold.estimators.completion.entries import check_labelled, named_entries, triple_positions
+from rankfold.estimators.completion.growing import Growing
 from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.neighbours import Neighbours, Recommendations, directions, forget, largest
 from rankfold.estimators.completion.pattern import Pattern
@@ -36,8 +39,18 @@ class Recommender:
     row_labels_: NDArray[Any] | None
     col_labels_: NDArray[Any] | None
     counts_: tuple[NDArray[np.int64], NDArray[np.int64]]
-    observed_: Pattern
     data_fingerprint_: str
+    _seen: Growing  # what `observed_` is made of
+
+    @property
+    def observed_(self) -> Pattern:
+        """The positions that the model was fitted to."""
+        self._seen = self._seen.merged()
+        return self._seen.base
+
+    @observed_.setter
+    def observed_(self, pattern: Pattern) -> None:
+        self._seen = Growing.of(pattern)
 
     @abstractmethod
     def _scores(self, rows: NDArray[Any]) -> NDArray[Any]:
@@ -89,8 +102,8 @@ class Recommender:
         def scores(part: NDArray[Any]) -> NDArray[Any]:
             found = self._scores(part)
             if exclude_seen:
-                forget(found, part, self.observed_)
-            found[:, self.counts_[1] == 0] = -np.inf
+                forget(found, part, self._seen)
+            found[:, self._blank(Axis.COLUMN)] = -np.inf
             return found
 
         query, cols, found = largest(positions, self.shape_[1], n, scores)
@@ -119,7 +132,7 @@ class Recommender:
         def cosines(part: NDArray[Any]) -> NDArray[Any]:
             found: NDArray[Any] = A[part] @ A.T
             found[np.arange(len(part)), part] = -np.inf
-            found[:, axis.of(self.counts_) == 0] = -np.inf
+            found[:, self._blank(axis)] = -np.inf
             return found
 
         query, others, found = largest(positions, axis.of(self.shape_), n, cosines)
@@ -157,18 +170,33 @@ class Recommender:
         ['Heat']
         """
         axis = Axis.named(side)
+        return self._folded(axis, X, y, partial(self._new_lines, axis, sample_weight))
+
+    def _new_lines(
+        self, axis: Axis, sample_weight: Any, labels: NDArray[Any], numbers: Positions, places: Positions,
+        values: Any,
+    ) -> Any:  # fmt: skip
+        """Return new lines of an axis, of which none is known but its entries."""
+        return self._solved(axis, numbers, places, values, sample_weight)
+
+    def _folded(self, axis: Axis, X: Any, y: Any, solve: Callable[..., Any]) -> Self:
+        """Return a model of what `solve` finds for the new lines of an axis."""
         names, values = self._named_entries(X, y)
         labels, numbers = self._index(axis).numbered(axis.of(names))
         check_labelled(X, axis.other, self._index(axis.other))
         places = self._index(axis.other).require(axis.other.of(names), axis.other.where)
         folded: Self = clone(self)
         vars(folded).update({name: value for name, value in vars(self).items() if name.endswith("_")})
-        folded._replace(axis, labels, self._solved(axis, numbers, places, values, sample_weight))
+        folded._replace(axis, labels, solve(labels, numbers, places, values))
         none = Pattern(np.zeros(1, np.int64), self.observed_.indices[:0])
         folded.observed_ = none.extended(*axis.pair(numbers, places), folded.shape_[0])
         folded.counts_ = axis.pair(np.bincount(numbers), axis.other.of(self.counts_))
         folded.data_fingerprint_ = fingerprint(labels, numbers, places, values)
         return folded
+
+    def _blank(self, axis: Axis) -> NDArray[np.bool_]:
+        """Return of which lines of an axis nothing is known."""
+        return np.asarray(axis.of(self.counts_) == 0)
 
     def _index(self, axis: Axis) -> LabelIndex:
         """What finds rows, or columns, by label; made when first needed, and kept."""

@@ -17,9 +17,6 @@ from scipy import sparse
 from rankfold import solvers
 from rankfold.costs.losses import Loss
 from rankfold.costs.offsets import Offsets
-from rankfold.estimators.completion.bayes.beliefs import Prior
-from rankfold.estimators.completion.bayes.calibration import Calibration
-from rankfold.estimators.completion.bayes.posterior import Posterior
 from rankfold.estimators.completion.joint import Shrinkage
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.regularization_path import RegularizationPath
@@ -27,6 +24,7 @@ from rankfold.estimators.fitting import GEOMETRIES
 from rankfold.estimators.imputer.ordered import Smoothing
 from rankfold.estimators.rank_errors import RankErrors
 from rankfold.estimators.regression.criteria import SelectionPath
+from rankfold.estimators.schema_completion import information, learnt_features, posterior
 from rankfold.estimators.schema_rules import (
     Rule,
     Sizes,
@@ -63,7 +61,7 @@ SOLVERS = (
 # Beside what `fit` finds: what the names of columns were, and what `set_output` asked for.
 OPTIONAL = ("feature_names_in_", "_sklearn_output_config")
 # Which models of this format had not at first: `model_files` fills them in.
-LATER = ("counts_", "shrinkage_", "smoothing_", "posterior_", "value_range_")
+LATER = ("counts_", "shrinkage_", "smoothing_", "posterior_", "value_range_", "features_", "information_")
 
 
 def _solver(value: Any, where: str, sizes: Sizes) -> None:
@@ -102,6 +100,11 @@ def _table(value: Any, where: str, sizes: Sizes) -> None:
         wrong(where, value, "a table of features")
 
 
+def _side_table(value: Any, where: str, sizes: Sizes) -> None:
+    """A table of features, or one beside the labels of its lines."""
+    _table(value[1] if isinstance(value, tuple) and len(value) == 2 else value, where, sizes)
+
+
 TEXT, FLAG = kind("a string", str), kind("True or False", bool, np.bool_, int)
 WHOLE, COUNT, REAL, WEIGHT = number(whole=True), number(1, whole=True), number(), number(0)
 _ANY_REAL = number(finite=False)
@@ -138,6 +141,8 @@ SETTINGS: dict[str, Rule] = {
     "criterion": TEXT,
     "fit_intercept": FLAG,
     "cv": optional(WHOLE),
+    "row_features": optional(_side_table),
+    "col_features": optional(_side_table),
 }
 
 _RUN: dict[str, Rule] = {
@@ -201,33 +206,16 @@ _LABELLED: dict[str, Rule] = _RUN | {
     "regularization_": WEIGHT,
     "regularization_path_": optional(_REGULARIZATIONS),
 }
-_PRIOR = record(
-    Prior, mean=reals("unknowns"), slope=reals("unknowns"), covariance=reals("unknowns", "unknowns")
-)
-_POSTERIOR = record(
-    Posterior, rows=reals("rows", "triangle"), cols=reals("columns", "triangle"), priors=each(_PRIOR, _PRIOR),
-    noise=number(0), sweeps=number(0, whole=True),
-    calibration=optional(
-        record(Calibration, scale=number(0), scores=reals("scores"), held_out=number(0, whole=True))
-    ),
-)  # fmt: skip
-
-
-def _posterior(value: Any, where: str, sizes: Sizes) -> None:
-    """A posterior of factors of the rank and, or not, of offsets."""
-    _POSTERIOR(value, where, sizes)
-    d = sizes["unknowns"]
-    if d - sizes["rank"] not in (0, 1) or sizes["triangle"] != d * (d + 1) // 2:
-        raise ValueError(f"{where} has {d} unknowns and triangles of {sizes['triangle']} numbers")
-
 
 FITTED: dict[str, dict[str, Rule]] = {
     "MatrixCompletion": _LABELLED | {
         "biases_": record(Offsets, mean=REAL, rows=reals("rows"), cols=reals("columns")),
         "shrinkage_": optional(record(Shrinkage, rows=WEIGHT, cols=WEIGHT)),
         "rank_path_": optional(_RANK_PATH),
-        "posterior_": optional(_posterior),
+        "posterior_": optional(posterior),
         "value_range_": optional(each(REAL, REAL)),
+        "features_": each(optional(learnt_features("rows")), optional(learnt_features("columns"))),
+        "information_": optional(information),
     },
     "ImplicitFeedback": _LABELLED | {"rank_path_": optional(_RANK_ERRORS)},
     "LowRankImputer": _RUN | {
@@ -288,7 +276,7 @@ def check(model: Any) -> None:
     for name, value in model.get_params(deep=False).items():
         SETTINGS[name](value, name, {})
     table = FITTED[type(model).__name__]
-    there = [name for name in table if name in vars(model)]
+    there = [name for name in table if hasattr(model, name)]
     if set(there) <= set(OPTIONAL):
         return  # not fitted
     if missing := [name for name in table if name not in there and name not in (*OPTIONAL, *LATER)]:

@@ -17,13 +17,11 @@ def sample_lines(completion: Completion, limit: int, seed: int) -> Completion:
 
     The cost itself, if it has no more entries than that. Nothing of the size of the data is made.
     """
-    if completion.observed.size <= limit:
+    chosen = sampled(completion, limit, seed)
+    if chosen is None:
         return completion
     (d1, d2), observed = completion.shape, completion.observed
     side = observed.by_row if d1 >= d2 else observed.by_column
-    order = np.random.default_rng(seed).permutation(side.lines)
-    count = int(np.searchsorted(np.cumsum(side.counts[order]), limit, side="right"))
-    chosen = np.sort(order[: max(count, min(MIN_LINES, side.lines))])
     lines, entries = _entries_of(side, chosen)
     rows, cols = (lines, side.indices[entries]) if d1 >= d2 else (side.indices[entries], lines)
     sample = Observed.from_triples(
@@ -33,6 +31,17 @@ def sample_lines(completion: Completion, limit: int, seed: int) -> Completion:
         duplicates="keep", warn_of_empty=False,
     )  # fmt: skip
     return Completion.from_observed(sample, completion.loss)
+
+
+def sampled(completion: Completion, limit: int, seed: int) -> NDArray[np.int64] | None:
+    """Return which rows are in the sample (columns, if there are more), in order; None for all of them."""
+    if completion.observed.size <= limit:
+        return None
+    observed = completion.observed
+    side = observed.by_row if completion.shape[0] >= completion.shape[1] else observed.by_column
+    order = np.random.default_rng(seed).permutation(side.lines)
+    count = int(np.searchsorted(np.cumsum(side.counts[order]), limit, side="right"))
+    return np.sort(order[: max(count, min(MIN_LINES, side.lines))])
 
 
 def _entries_of(

@@ -1,10 +1,13 @@
 """The positions that a model was fitted to, against sets of pairs; and what is asked of them."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 import rankfold as rf
 from rankfold.estimators.completion import neighbours
+from rankfold.estimators.completion.growing import Growing
 from rankfold.estimators.completion.neighbours import largest
 from rankfold.estimators.completion.pattern import Pattern
 
@@ -37,14 +40,56 @@ def test_positions_are_those_of_the_entries_in_stripes_or_not(stripes, monkeypat
     assert listed(pattern_of(rows, cols)) == by_line(rows, cols, 30)
 
 
-def test_rows_and_columns_are_those_asked_for_in_that_order():
+def test_rows_are_those_asked_for_in_that_order():
     rows, cols = drawn()
     pattern = pattern_of(rows, cols)
     chosen = np.array([7, 2, 29])
     assert listed(pattern.rows(chosen)) == [by_line(rows, cols, 30)[i] for i in chosen]
     assert pattern.rows(chosen).counts.tolist() == [np.count_nonzero(rows == i) for i in chosen]
-    chosen = np.array([19, 0, 5])
-    assert listed(pattern.columns(chosen, 20)) == [by_line(cols, rows, 20)[j] for j in chosen]
+
+
+def test_growing_positions_are_those_of_all_that_came():
+    rng, (rows, cols) = np.random.default_rng(2), drawn()
+    growing, height = Growing.of(pattern_of(rows, cols)), 30
+    whole = [(int(i), int(j)) for i, j in zip(rows, cols, strict=True)]
+    for step in range(25):
+        height += step % 3
+        more = rng.integers(0, height, 4), rng.integers(0, 20, 4)
+        before = growing.base, growing.runs
+        later = growing.appended(*more, height)
+        assert growing.base is before[0]
+        assert growing.runs is before[1]
+        growing = later
+        whole += [(int(i), int(j)) for i, j in zip(*more, strict=True)]
+        chosen = np.array([height - 1, 3, 29, 3])
+        due = [sorted(j for i, j in whole if i == line) for line in chosen]
+        assert [sorted(line) for line in listed(growing.rows(chosen))] == due
+    everything = growing.merged()
+    assert not everything.runs
+    due = [sorted(j for i, j in whole if i == line) for line in range(height)]
+    assert [sorted(line) for line in listed(everything.base)] == due
+
+
+def test_growing_moves_each_position_a_few_times_at_most():
+    growing = Growing.of(pattern_of(*drawn(600)))
+    one = np.array([3]), np.array([5])
+    for _ in range(149):
+        growing = growing.appended(*one, 30)
+        assert len(growing.base.indices) == 600  # a quarter of it may wait
+    sizes = [len(run.rows) for run in growing.runs]
+    assert sum(sizes) == 149
+    assert all(first >= 2 * second for first, second in itertools.pairwise(sizes))
+    for _ in range(2):
+        growing = growing.appended(*one, 30)
+    assert len(growing.base.indices) == 751
+    assert not growing.runs
+
+
+def test_growing_without_new_positions_has_new_rows():
+    growing = Growing.of(pattern_of(*drawn()))._replace(height=32)
+    assert listed(growing.merged().base)[30:] == [[], []]
+    nothing = np.empty(0, np.int64)
+    assert growing.appended(nothing, nothing, 33).merged().base.indptr.size == 34
 
 
 def test_more_positions_come_after_those_of_their_row_in_the_order_of_their_columns():

@@ -105,7 +105,7 @@ def test_posteriors_are_those_of_the_textbook(bias, weighted, stripes):
     d = RANK + bias
     given, other, prior = entries(weighted, stripes), side(LENGTH, d, 3), a_prior(d)
     logs = np.log1p(given.counts)
-    found, error, dets = posteriors(given, CENTRE, other, bias, NOISE, prior, logs)
+    found, error, dets = posteriors(given, CENTRE, other, bias, NOISE, prior, prior.means(logs))
     for i in range(LINES):
         mean, covariance = dense_posterior(given, i, other, prior, logs[i], bias)
         np.testing.assert_allclose(found.means[i], mean, rtol=1e-9, atol=1e-10)
@@ -126,9 +126,9 @@ def test_entries_may_be_given_by_what_they_sum_up_to(bias):
         parts.append(
             sorted_entries(given.keys[part], given.indices[part], packed, (LINES, LENGTH), np.uint32, 1)
         )
-    whole, _, _ = posteriors(given, CENTRE, other, bias, NOISE, prior, logs)
+    whole, _, _ = posteriors(given, CENTRE, other, bias, NOISE, prior, prior.means(logs))
     known = summed(parts[0], CENTRE, other, bias)
-    rest, _, _ = posteriors(parts[1], CENTRE, other, bias, NOISE, prior, logs, known)
+    rest, _, _ = posteriors(parts[1], CENTRE, other, bias, NOISE, prior, prior.means(logs), known)
     np.testing.assert_allclose(rest.means, whole.means, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(rest.covariances, whole.covariances, rtol=1e-9, atol=1e-10)
 
@@ -149,9 +149,13 @@ def test_the_prior_is_the_most_likely_one():
     lines, logs = side(30, 2, 7), np.random.default_rng(8).random(30)
     prior = most_likely(lines, logs, True, 0.0)
     slope, mean = np.polyfit(logs, lines.means, 1)
-    np.testing.assert_allclose(prior.mean, mean)
+    assert prior.least == logs.min()
+    np.testing.assert_allclose(prior.mean, mean + logs.min() * slope)
     np.testing.assert_allclose(prior.slope, slope)
     np.testing.assert_allclose(prior.means(logs), mean + np.outer(logs, slope))
+    np.testing.assert_allclose(prior.means(np.zeros(1)), prior.mean[None])  # as those with the fewest
+    with_empty = most_likely(lines, np.append(logs[:-1], 0.0), True, 0.0)
+    assert with_empty.least == logs[:-1].min()
     off = lines.means - mean - np.outer(logs, slope)
     spread = np.cov(off.T, bias=True) + square(lines.covariances, 2).mean(axis=0)
     np.testing.assert_allclose(prior.covariance, spread + 1e-8 * np.diag(np.diag(spread)), rtol=1e-12)
@@ -217,7 +221,7 @@ def test_the_bound_is_that_of_the_textbook_and_rises(bias):
         like += given.data[p, 1] * stats.norm.logpdf(errors, scale=np.sqrt(state.noise)).mean()
     for lines, prior, logs in zip(state.sides, state.priors, model.logs, strict=True):
         for mean, lower, log in zip(lines.means, lines.covariances, logs, strict=True):
-            like -= divergence(mean, square(lower, d), prior.mean + log * prior.slope, prior.covariance)
+            like -= divergence(mean, square(lower, d), prior.means(np.array([log]))[0], prior.covariance)
     assert model.bound(state) == pytest.approx(like, rel=1e-6)
     bounds = [model.bound(state)]
     for _ in range(25):

@@ -29,6 +29,7 @@ from rankfold.entries.store import Operator
 from rankfold.estimators.completion.convex_lines import ConvexLines
 from rankfold.estimators.completion.lines import FactorPair, solve_lines
 from rankfold.estimators.completion.offsets import counts
+from rankfold.estimators.completion.side.expecting import Expecting
 from rankfold.linalg import svd_of_product
 from rankfold.remembered import remembered
 
@@ -57,6 +58,7 @@ class Joint(Cost):
     roots: tuple[Floats, Floats]  # √n_i and √m_j
     weight: float = 0.0
     shrinkage: Shrinkage | None = None
+    expecting: tuple[Expecting | None, Expecting | None] = (None, None)  # of lines, by their features
     shape: tuple[int, int] = field(init=False)
     quadratic: bool = field(init=False)
     nonnegative: bool = field(init=False)
@@ -199,8 +201,11 @@ class Joint(Cost):
     def balanced(self, L: Floats, R: Floats, least: float = 0.0) -> FactorPair:
         """Return the factors of the same W that the penalty is least for.
 
-        Singular values below the part `least` of the largest are raised to it.
+        Singular values below the part `least` of the largest are raised to it. Where features say what to
+        expect of lines, that is no matter of W alone, and the factors stay as they are.
         """
+        if any(self.expecting):
+            return L, R
         rows, cols = (np.sqrt(root) for root in self.roots)
         U, s, V = svd_of_product(_times(rows, L), _times(cols, R))
         return self._unscaled(U, np.maximum(s, least * s[0]), V)
@@ -223,8 +228,10 @@ class Joint(Cost):
     def _solved(self, k: int, X: Floats, Y: Floats) -> Floats:
         """The best lines of side k for the lines Y of the other one."""
         side, B = self.completion.observed.sides[k], self.design(Y)
-        ridges, pull = self.ridges(k, X.shape[1]), None
-        if self.shrinkage is not None and k == 0:  # offsets of rows are drawn to their mean
+        ridges, pull, traits = self.ridges(k, X.shape[1]), None, self.expecting[k]
+        if traits is not None:
+            pull = ridges * traits.expected(X, self.bias)
+        elif self.shrinkage is not None and k == 0:  # offsets of rows are drawn to their mean
             pull = np.zeros(ridges.shape, X.dtype)
             pull[:, -1] = self.shrinkage.rows * X[:, -1].mean()
         if self.quadratic:
@@ -241,8 +248,10 @@ class Joint(Cost):
 
     def _charges(self, x: FactorPair) -> list[Floats]:
         """Half the partial derivatives of the penalties."""
-        charges = [self.ridges(k, X.shape[1]) * X / self.completion.observed.size for k, X in enumerate(x)]
-        if self.shrinkage is not None:  # what is charged is how far offsets of rows are from their mean
+        both = zip(x, self.expecting, strict=True)
+        off = [X if traits is None else traits.off(X, self.bias) for X, traits in both]
+        charges = [self.ridges(k, X.shape[1]) * X / self.completion.observed.size for k, X in enumerate(off)]
+        if self.shrinkage is not None and self.expecting[0] is None:  # offsets of rows are off their mean
             charges[0][:, -1] -= charges[0][:, -1].mean()
         return [charge.astype(X.dtype, copy=False) for charge, X in zip(charges, x, strict=True)]
 

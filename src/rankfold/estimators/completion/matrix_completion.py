@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from numbers import Integral
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -19,8 +19,7 @@ from rankfold.data.spill.folder import SortedFolder
 from rankfold.data.triples import Triples
 from rankfold.distributed.spreading import SpreadTriples
 from rankfold.estimators.completion import spread
-from rankfold.estimators.completion.bayes.finishing import decided, finished, kept, wanted
-from rankfold.estimators.completion.bayes.judging import Verdict
+from rankfold.estimators.completion.bayes.finishing import finished, wanted
 from rankfold.estimators.completion.choosing import Choice, choose
 from rankfold.estimators.completion.completed import CompletedMatrix
 from rankfold.estimators.completion.entries import (
@@ -30,24 +29,24 @@ from rankfold.estimators.completion.entries import (
     warn_if_all_equal,
 )
 from rankfold.estimators.completion.joint import Joint
+from rankfold.estimators.completion.last_fit import checked_rank_of, how_to_finish, last_fit, last_point
 from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.pattern import Pattern
-from rankfold.estimators.completion.penalised import Fitted, as_it_is, by_sweeps, on_geometry, tolerance
 from rankfold.estimators.completion.reporting import kept_entries
-from rankfold.estimators.completion.trials import minimised
+from rankfold.estimators.completion.side.deciding import expectations
+from rankfold.estimators.completion.side.given import Given, given_sides, traits_of
+from rankfold.estimators.completion.side.learnt import learnt
 from rankfold.estimators.fitting import Geometries, all_or_nothing, problem_of, record_run
-from rankfold.estimators.inputs import checked_rank, checked_regularization, is_auto
+from rankfold.estimators.inputs import checked_regularization, is_auto
 from rankfold.fingerprint import fingerprint
 from rankfold.run.blas import one_blas_thread
 from rankfold.run.checkpoint import Checkpoint
 from rankfold.run.driver import Callback
-from rankfold.run.stopping import Stop, StopKind
 from rankfold.selection.identifiability import shortages
-from rankfold.selection.sampling import sample_lines
+from rankfold.selection.sampling import sample_lines, sampled
 from rankfold.solvers import Method
 
 MAX_ENTRIES = 500_000  # that the choice of rank and regularisation looks at, about
-_TIGHT = 1e-10  # offsets alone are fitted until an iteration lowers the value by less than this part
 
 
 class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
@@ -109,6 +108,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         Decides which entries are held out, and start points: an int for the same result each time.
     verbose
         0: silent; 1: a live line, on a terminal; 2: a line per iteration, and per rank or λ tried.
+    row_features, col_features
+        Features, unless `fit` is given others; not kept in files, as what was learnt from them is.
 
     Attributes
     ----------
@@ -137,6 +138,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         Held-out errors by λ, where λ was chosen.
     posterior_ : Posterior or None
         Covariances of rows and columns, their priors and the noise, if the model knows how sure it is.
+    features_ : (rows, cols)
+        What was learnt from features, None for a side without: `LearntFeatures`.
     observed_ : (indptr, indices)
         The positions that the model was fitted to: row i has columns indices[indptr[i]:indptr[i + 1]].
     data_fingerprint_ : str
@@ -186,6 +189,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         shape: tuple[int, int] | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
+        row_features: Any = None,
+        col_features: Any = None,
     ):
         self.rank = rank
         self.bias = bias
@@ -203,6 +208,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         self.shape = shape
         self.random_state = random_state
         self.verbose = verbose
+        self.row_features = row_features
+        self.col_features = col_features
 
     @all_or_nothing
     def fit(
@@ -211,6 +218,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
+        row_features: Any = None,
+        col_features: Any = None,
         callback: Callback | None = None,
         checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
         resume: str | os.PathLike[str] | None = None,
@@ -232,6 +241,13 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         sample_weight
             What each entry counts; weight 2 is the same as giving the entry twice (but for what is chosen or
             estimated by entries held out, which are others then).
+        row_features, col_features
+            Features of rows and columns, here or as settings (for searches and pipelines): a pandas DataFrame
+            with labels as its index, a pair (labels, table), or an array or SciPy matrix whose line i belongs
+            to position i, or to the label i. Columns of text are taken for categories, NaN for a feature as
+            it is on average; features are centred and scaled inside. What they make one expect is a part of
+            the model: rows and columns with features are predicted without entries. They are of no effect
+            where entries held out are predicted worse with them.
         callback, checkpoint, resume
             As in `rankfold.minimize`, for the last fit. To resume, give the same data and an integer
             `random_state`. Ctrl-C leaves a fitted model, the best so far, also while rank and λ are chosen.
@@ -244,10 +260,13 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         refuse_without_room(data.shape, self.rank, self.dtype)
         known = isinstance(X, Triples | SortedFolder)
         validate_data(self, np.empty((0, 2)) if known else X, skip_check_array=True)
-        last = self._last_point(data)
+        last = last_point(self, data)
+        given = given_sides(self, (row_features, col_features), X, data)
         self.row_labels_, self.col_labels_ = data.row_labels, data.col_labels
         with one_blas_thread():  # as in `minimize`, and between its calls
-            self._fit(data, sample_weight, last, callback=callback, checkpoint=checkpoint, resume=resume)
+            run = {"callback": callback, "checkpoint": checkpoint, "resume": resume}
+            self._fit(data, sample_weight, last, given, run)
+        self._take_in(given)
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -255,45 +274,45 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         tags.input_tags.categorical = tags.input_tags.string = True
         return tags
 
-    def _last_point(self, data: Triples | SortedFolder) -> FactorPair | None:
-        """What the last fit found, if this one is to start from it and has the same rows and columns."""
-        if not (self.warm_start and hasattr(self, "factors_")):
-            return None
-        (L, R), (mean, b, c) = self.factors_, self.biases_
-        labels: Any = (self.row_labels_, data.row_labels), (self.col_labels_, data.col_labels)
-        same = all(np.array_equal(*both) for both in labels)
-        if not same or (len(L), len(R)) != data.shape or not L.any():
-            return None
-        return (np.column_stack([L, mean + b]), np.column_stack([R, c])) if self.bias else (L, R)
-
     def _fit(
-        self, data: Triples | SortedFolder, sample_weight: Any, last: FactorPair | None, **run: Any
+        self,
+        data: Triples | SortedFolder,
+        sample_weight: Any,
+        last: FactorPair | None,
+        given: Given,
+        run: dict[str, Any],
     ) -> None:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         cost = self._cost(data, sample_weight)
-        choice, verdict = self._decide(cost, self._choose(cost, last, seed), seed)
+        traits = traits_of(given, data)
+        choice = self._choose(cost, last, seed)
+        choice, expecting = expectations(choice, cost, traits, sampled(cost, MAX_ENTRIES, seed), seed)
+        choice, verdict = how_to_finish(self, cost, choice, seed)
         self.rank_, self.regularization_, self.shrinkage_ = choice.rank, choice.weight, choice.shrinkage
         self.regularization_path_, self.rank_path_ = choice.path, choice.rank_path
-        joint = Joint.of(cost, choice.weight, choice.shrinkage)
+        joint = replace(Joint.of(cost, choice.weight, choice.shrinkage), expecting=expecting)
         why = [] if choice.weight else shortages(cost, self.rank_)
         if why:  # what too few entries leave open stays open without a regulariser: predictions by chance
             message = f"the fit is not unique: {'; '.join(why)}. Lower the rank, or set regularization"
             warnings.warn(message, UserWarning, stacklevel=4)
         run |= {"max_iterations": self.max_iter, "verbose": self.verbose}
-        fitted = self._fitted(joint, choice, seed, run)
+        fitted = last_fit(self, joint, choice, seed, run)
         fitted, self.posterior_ = finished(joint, fitted, wanted(self, cost), verdict)
         self.factors_, self.biases_ = fitted.factors, fitted.offsets
+        self.information_ = None
+        self.features_ = learnt(given, traits, fitted, self.counts_, self.bias)
         record_run(self, fitted.trace, fitted.stop)
 
     def _cost(self, data: Triples | SortedFolder, sample_weight: Any) -> Completion:
         """Check the settings and the data, note what the data are, and return the cost of fitting them."""
         cost = completion_of(data, sample_weight, self.loss, self.dtype)
-        on_disk = isinstance(data, SortedFolder)
-        warn_if_all_equal(cost.observed.by_row.data[:, 0] if on_disk else np.asarray(data.values))
+        values = cost.observed.by_row.data[:, 0]
+        self.value_range_ = float(values.min()), float(values.max())
+        warn_if_all_equal(*self.value_range_)
         if not is_auto(self.regularization):
             checked_regularization(self.regularization, "'auto' or ")
         if not is_auto(self.rank):
-            self._checked_rank(cost.shape)
+            checked_rank_of(self.rank, cost.shape)
         if not is_auto(self.geometry):
             problem_of(cost, 1, self.geometry)  # an unknown name is refused before any work
         side = cost.observed.by_row
@@ -301,8 +320,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         self.data_fingerprint_ = fingerprint(*labels, side.indptr, side.indices, side.data)
         self.shape_, self.observed_ = cost.shape, Pattern.of(side)
         self.counts_ = cost.observed.counts
-        self.value_range_ = float(np.min(data.values)), float(np.max(data.values))
-        self._entries = kept_entries(data)
+        if isinstance(data, Triples):
+            self._entries = kept_entries(data)
         return cost
 
     def _choose(self, cost: Completion, last: FactorPair | None, seed: int) -> Choice:
@@ -315,46 +334,3 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         if rank is not None and weight is not None and not self.bias:
             return Choice(rank, weight, None)
         return choose(sample_lines(cost, MAX_ENTRIES, seed), self.bias, rank, weight, seed, self.verbose)
-
-    def _decide(self, cost: Completion, choice: Choice, seed: int) -> tuple[Choice, Verdict | None]:
-        """Let entries held out decide how to finish; without any, as after the last fit."""
-        if not wanted(self, cost):
-            return choice, None
-        if not choice.folds:
-            return choice, kept(self, warm=choice.point is not None)
-        return decided(choice, int(not is_auto(self.bayesian)), is_auto(self.rank), self.verbose, seed)
-
-    def _checked_rank(self, shape: tuple[int, int]) -> int:
-        """No W has a higher rank than its lesser side: more than that is taken to mean that."""
-        largest = min(shape)
-        capped = min(self.rank, largest) if isinstance(self.rank, Integral) else self.rank
-        return checked_rank(capped, largest, "the lesser of {} rows and {} columns".format(*shape))
-
-    def _fitted(self, joint: Joint, choice: Choice, seed: int, run: dict[str, Any]) -> Fitted:
-        plain = not (joint.bias or joint.weight)
-        tol = tolerance(self.tol, is_auto(self.regularization), joint.weight)
-        start = None if plain and choice.point is None else self._start(joint, choice, seed)
-        if start is not None and choice.interrupted:
-            stop = Stop("interrupted while rank and regularization were chosen", StopKind.INTERRUPTED)
-            return as_it_is(joint, start, self.rank_, stop)
-        if start is not None and start[0].shape[1] == joint.bias:
-            stop = Stop("with this regularization, W = 0 is best", StopKind.CONVERGED)
-            return as_it_is(joint, start, self.rank_, stop)
-        device = usable_device(self.device)
-        swept = is_auto(self.solver) and is_auto(self.geometry) and device == "cpu"
-        if start is not None and not plain and swept:
-            return by_sweeps(joint, start, tol, run)
-        return on_geometry(joint, start, self.rank_, self.geometry, self.solver, tol, run, device)
-
-    def _start(self, joint: Joint, choice: Choice, seed: int) -> FactorPair:
-        """Return where to start; a point without factors, if W = 0 is best."""
-        chosen = choice.point is not None and choice.point[0].shape[1] > joint.bias
-        if choice.point is not None and chosen and is_auto(self.regularization):
-            return joint.completed(*choice.point)
-        offsets = minimised(joint, joint.constant(), _TIGHT)
-        largest, start = joint.started(*offsets, self.rank_, seed)
-        if choice.point is not None and not chosen:
-            self.regularization_ = max(joint.weight, largest)  # that of a part of the data may be less
-        if joint.weight > 0 and (joint.weight >= largest or self.regularization_ > joint.weight):
-            return offsets
-        return joint.completed(*choice.point) if choice.point is not None and chosen else start

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankfold.estimators.completion.growing import Growing
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.linalg import gram
 
@@ -97,7 +98,7 @@ def largest(
     return query, place, score
 
 
-def forget(scores: Floats, rows: NDArray[Any], seen: Pattern) -> None:
+def forget(scores: Floats, rows: NDArray[Any], seen: Pattern | Growing) -> None:
     """Set the scores at positions that rows already have to -inf."""
     pattern = seen.rows(rows)
     scores[np.repeat(np.arange(len(rows)), pattern.counts), pattern.indices] = -np.inf

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.entries.sorted_entries import SortedEntries
-from rankfold.estimators.completion.axes import Axis
 
 
 class Pattern(NamedTuple):
@@ -36,28 +35,12 @@ class Pattern(NamedTuple):
         pair = int(np.searchsorted(self.indptr, at, side="right")) - 1, int(self.indices[at])
         return int(np.count_nonzero(same)), pair
 
-    def lines(self, axis: Axis, chosen: NDArray[Any], width: int) -> Pattern:
-        """Return some rows, or some of the `width` columns as rows, in the order asked for."""
-        return self.rows(chosen) if axis is Axis.ROW else self.columns(chosen, width)
-
     def rows(self, chosen: NDArray[Any]) -> Pattern:
         """Return some rows, in the order asked for."""
         sizes = self.counts[chosen]
         indptr = np.concatenate([[0], np.cumsum(sizes)])
         places = np.arange(indptr[-1]) + np.repeat(self.indptr[chosen] - indptr[:-1], sizes)
         return Pattern(indptr, self.indices[places])
-
-    def columns(self, chosen: NDArray[Any], width: int) -> Pattern:
-        """Return some of the `width` columns as rows: the rows in which each of them has an entry."""
-        number = np.full(width, -1)
-        number[chosen] = np.arange(len(chosen))
-        found = number[self.indices]
-        entries = np.flatnonzero(found >= 0)
-        found = found[entries]
-        order = np.argsort(found, kind="stable")
-        rows = np.searchsorted(self.indptr, entries[order], side="right") - 1
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(found, minlength=len(chosen)))])
-        return Pattern(indptr, rows.astype(self.indices.dtype))
 
     def extended(self, rows: NDArray[Any], cols: NDArray[Any], height: int) -> Pattern:
         """Return the positions with more of them, in a matrix of `height` rows."""

@@ -34,12 +34,13 @@ _EXACT = 1e-20  # of the value at W = 0: data that a matrix of this rank fits ex
 
 
 class Fitted(NamedTuple):
-    """Factors and offsets, and how they were found."""
+    """Factors and offsets, and how they were found; what the traits of lines are multiplied by."""
 
     factors: FactorPair
     offsets: Offsets
     trace: Trace
     stop: Stop
+    coefficients: tuple[Any, Any] = (None, None)
 
 
 def tolerance(tol: float | Literal["auto"], chosen: bool, weight: float) -> float:

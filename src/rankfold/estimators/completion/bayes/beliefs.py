@@ -25,30 +25,29 @@ class Beliefs(NamedTuple):
 
 
 class Prior(NamedTuple):
-    """Before its entries are seen, a line with n of them is N(mean + slope · log(1 + n), covariance).
+    """Before its entries are seen, a line with n is N(mean + slope · (log(1 + n) − least), covariance).
 
-    How many entries a line has says something of them: films that many have seen are liked more.
+    How many entries a line has says something of them: films that many have seen are liked more. `least` is
+    the logarithm of the fewest that a line had; lines with fewer, or none, are as those.
     """
 
     mean: Floats
     slope: Floats
     covariance: Floats
+    least: float = 0.0
 
     def means(self, logs: Floats) -> Floats:
         """Return the mean of each line, given the logarithms."""
-        return np.asarray(self.mean + logs[:, None] * self.slope)
+        return np.asarray(self.mean + np.maximum(logs - self.least, 0.0)[:, None] * self.slope)
 
     @property
     def precision(self) -> Floats:
         """Inverse of the covariance."""
-        units = np.sqrt(np.maximum(np.diag(self.covariance), _NOTHING))
-        variances, turn = np.linalg.eigh(self.covariance / np.outer(units, units))
-        inverse = (turn / np.maximum(variances, _NARROWEST)) @ turn.T
-        return np.asarray(inverse / np.outer(units, units))
+        return inverses(self.covariance)
 
     def moved(self, by: Floats) -> Prior:
         """Return the prior of A (x − mean), A the matrix `by`."""
-        return Prior(np.zeros_like(self.mean), by @ self.slope, by @ self.covariance @ by.T)
+        return Prior(np.zeros_like(self.mean), by @ self.slope, by @ self.covariance @ by.T, self.least)
 
 
 def most_likely(beliefs: Beliefs, logs: Floats, bias: bool, least: float) -> Prior:
@@ -58,14 +57,29 @@ def most_likely(beliefs: Beliefs, logs: Floats, bias: bool, least: float) -> Pri
     """
     means = beliefs.means.astype(np.float64)
     d = means.shape[1]
-    line = np.zeros((2, d))
+    line, first = np.zeros((2, d)), fewest(logs)
+    logs = np.maximum(logs - first, 0.0)
     if bias:
         line = np.linalg.lstsq(np.column_stack([np.ones(len(means)), logs]), means, rcond=None)[0]
     off = means - line[0] - logs[:, None] * line[1]
     covariance = off.T @ off / len(means) + square(beliefs.covariances.mean(axis=0, dtype=np.float64), d)
     variances = np.diag(covariance)
     covariance += np.diag(np.where(variances > 0, _NARROWEST * variances, least))
-    return Prior(line[0], line[1], covariance)
+    return Prior(line[0], line[1], covariance, first)
+
+
+def fewest(logs: Floats) -> float:
+    """Return the least of the logarithms of lines with entries."""
+    return float(logs[logs > 0].min()) if np.any(logs > 0) else 0.0
+
+
+def inverses(covariances: Floats) -> Floats:
+    """Return the inverse of a covariance, or of many, no direction of which is taken to be too narrow."""
+    units = np.sqrt(np.maximum(np.diagonal(covariances, axis1=-2, axis2=-1), _NOTHING))
+    both = units[..., :, None] * units[..., None, :]
+    variances, turn = np.linalg.eigh(covariances / both)
+    inverse = (turn / np.maximum(variances, _NARROWEST)[..., None, :]) @ np.swapaxes(turn, -1, -2)
+    return np.asarray(inverse / both)
 
 
 def square(triangles: Floats, d: int) -> Floats:

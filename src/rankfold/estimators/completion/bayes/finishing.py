@@ -12,7 +12,7 @@ from rankfold.costs.offsets import Offsets
 from rankfold.entries.on_disk import OnDisk
 from rankfold.estimators.completion.bayes.beliefs import Beliefs, Prior
 from rankfold.estimators.completion.bayes.judging import MOST, Verdict, judged, unswept
-from rankfold.estimators.completion.bayes.posterior import Posterior, centred
+from rankfold.estimators.completion.bayes.posterior import Posterior, centred, centred_coefficients
 from rankfold.estimators.completion.bayes.variational import State, Variational
 from rankfold.estimators.completion.choosing import MANY, USUAL_RANK, Choice
 from rankfold.estimators.completion.entries import machine_memory
@@ -108,15 +108,15 @@ def finished(
         return fitted._replace(stop=stop), None
     if found is None:
         return fitted, None
-    factors, offsets, posterior = found
+    factors, offsets, posterior, coefficients = found
     if not posterior.sweeps:
         return fitted, posterior
-    return fitted._replace(factors=factors, offsets=offsets), posterior
+    return fitted._replace(factors=factors, offsets=offsets, coefficients=coefficients), posterior
 
 
 def _swept(
     joint: Joint, factors: FactorPair, offsets: Offsets, verdict: Verdict | None
-) -> tuple[FactorPair, Offsets, Posterior] | None:
+) -> tuple[FactorPair, Offsets, Posterior, tuple[Any, Any]] | None:
     """Sweep from a fit as often as the verdict says, without one until the bound settles; None if that fails.
 
     With 0 sweeps, factors and offsets stay what they are, and one sweep gives their covariances.
@@ -124,7 +124,7 @@ def _swept(
     point = _point(factors, offsets, joint.bias)
     if not point[0].shape[1]:
         return None
-    model = Variational.of(joint.completion.observed, joint.bias)
+    model = Variational.of(joint.completion.observed, joint.bias, joint.expecting)
     state = model.start(point)
     done, most, bound = 0, MOST if verdict is None else verdict.sweeps, -np.inf
     while done < max(most, 1):
@@ -140,7 +140,8 @@ def _swept(
         return None
     calibration = None if verdict is None else verdict.calibration
     state = _widened(state, factors[0].shape[1] + joint.bias)
-    return centred(state, joint.bias, model.centre, min(done, most), calibration)
+    found = centred(state, joint.bias, model.centre, min(done, most), calibration)
+    return *found, centred_coefficients(state, joint.bias)
 
 
 def _point(factors: FactorPair, offsets: Offsets, bias: bool) -> FactorPair:
@@ -162,8 +163,12 @@ def _widened(state: State, d: int) -> State:
         # An offset alone is the last unknown, and its variance the last number of a triangle.
         means = np.pad(side.means, ((0, 0), (more, 0)))
         sides.append(Beliefs(means, np.pad(side.covariances, ((0, 0), (size - 1, 0)))))
-        priors.append(Prior(*(np.pad(part, [(more, 0)] * part.ndim) for part in prior)))
-    return state._replace(sides=(sides[0], sides[1]), priors=(priors[0], priors[1]))
+        mean, slope = (np.pad(part, (more, 0)) for part in (prior.mean, prior.slope))
+        priors.append(Prior(mean, slope, np.pad(prior.covariance, (more, 0)), prior.least))
+    rows, cols = (A if A is None else np.pad(A, ((0, 0), (more, 0))) for A in state.coefficients)
+    return state._replace(
+        sides=(sides[0], sides[1]), priors=(priors[0], priors[1]), coefficients=(rows, cols)
+    )
 
 
 def _has_factors(choice: Choice) -> bool:

@@ -53,7 +53,8 @@ def judged(
 
     Who is not ahead of a rival after a few sweeps gives up.
     """
-    models = [Variational.of(fold.joint.completion.observed, fold.joint.bias) for fold, _ in folds]
+    joints = [fold.joint for fold, _ in folds]
+    models = [Variational.of(each.completion.observed, each.bias, each.expecting) for each in joints]
     tests = [fold.test for fold, _ in folds]
     weights = np.concatenate([data[:, 1] if data.shape[1] == 2 else np.ones(len(data)) for *_, data in tests])
     states = [model.start(point) for model, (_, point) in zip(models, folds, strict=True)]

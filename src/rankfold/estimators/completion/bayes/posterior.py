@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from rankfold.costs.completion import Completion
 from rankfold.costs.offsets import Offsets
-from rankfold.entries.sorted_entries import SortedEntries
 from rankfold.estimators.completion.axes import Axis
-from rankfold.estimators.completion.bayes.beliefs import Beliefs, Prior, square, triangle
+from rankfold.estimators.completion.bayes.beliefs import Beliefs, Prior, inverses, square, triangle
 from rankfold.estimators.completion.bayes.calibration import Calibration, gaussian_ends
 from rankfold.estimators.completion.bayes.judging import variances_at
-from rankfold.estimators.completion.bayes.variational import State, posteriors, summed
+from rankfold.estimators.completion.bayes.variational import State, posteriors
 from rankfold.estimators.completion.folding import Earlier, Lines
 from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.offsets import side_counts
@@ -82,40 +81,44 @@ class Posterior(NamedTuple):
         return Beliefs(means, covariances), where
 
     def solved(
-        self, axis: Axis, cost: Completion, mean: float, other: Lines, earlier: Earlier | None = None
-    ) -> Lines:
-        """Return the lines of an axis that a cost has entries for, while those of the other one stay."""
+        self, axis: Axis, cost: Completion, mean: float, other: Lines, earlier: Earlier | None = None,
+        expected: Floats | float = 0.0,
+    ) -> Lines:  # fmt: skip
+        """Return the lines of an axis that a cost has entries for, while those of the other one stay.
+
+        `expected` is what features make one expect of each.
+        """
         bias = len(self.priors[0].mean) > other.factors.shape[1]
         side, beliefs = cost.observed.plain.by_row, _beliefs(other, bias)
         prior, known = axis.of(self.priors), None
         counts = side_counts(side)
         if earlier is not None:
-            before = earlier.entries.counts.astype(np.float64)
-            known = self._known(prior, earlier, np.log1p(before), beliefs, bias)
+            before = earlier.counts.astype(np.float64)
+            known = self._known(prior, earlier, prior.means(np.log1p(before)) + expected)
             counts = counts + before
-        logs = np.log1p(counts)
-        found, _, _ = posteriors(side, mean, beliefs, bias, self.noise, prior, logs, known)
+        means = prior.means(np.log1p(counts)) + expected
+        found, _, _ = posteriors(side, mean, beliefs, bias, self.noise, prior, means, known)
         r = other.factors.shape[1]
         offsets = found.means[:, r] if bias else np.zeros(len(found.means))
         return Lines(offsets, found.means[:, :r], found.covariances)
 
-    def _known(self, prior: Prior, earlier: Earlier, logs: Floats, other: Beliefs, bias: bool) -> Floats:
-        """What the earlier entries of lines summed up to: by their positions, and what was found from them.
+    def _known(self, prior: Prior, earlier: Earlier, means: Floats) -> Floats:
+        """What the earlier entries of lines summed up to, by what was found from them; the part that is kept.
 
-        A mean x solved (Λ + A/σ²) x = Λ m + q/σ², which gives q.
+        A posterior N(x, C) had C⁻¹ = Λ + A/σ² and C⁻¹ x = Λ m + q/σ², which gives A and q.
         """
-        indptr, indices = earlier.entries
-        lines = len(indptr) - 1
-        bounds = np.array([0, lines], dtype=np.uint64)
-        side = SortedEntries(
-            indptr.view(np.uint64), indices, np.zeros((indices.size, 1)), bounds, len(other.means)
-        )
-        known, x = summed(side, 0.0, other, bias), _beliefs(earlier.lines, bias).means
+        bias = len(prior.mean) > earlier.lines.factors.shape[1]
+        x, sure = _beliefs(earlier.lines, bias)
         d = x.shape[1]
-        size = d * (d + 1) // 2
-        pulled = self.noise * (x - prior.means(logs)) @ prior.precision
-        q = pulled + np.einsum("ikm,im->ik", square(known[:, :size], d), x)
-        known[:, -d - 1 : -1] = q + known[:, size : size + d]
+        size, seen = d * (d + 1) // 2, earlier.counts > 0
+        known = np.zeros((len(x), size + 2 * d + 2))
+        alive = np.flatnonzero(np.diag(prior.covariance) > 0)
+        A, i, j = np.zeros((int(seen.sum()), d, d)), alive[:, None], alive
+        gained = inverses(square(sure[seen], d)[:, i, j]) - inverses(prior.covariance[i, j])
+        values, turn = np.linalg.eigh(gained)  # entries take nothing away: below 0 is rounding
+        A[:, i, j] = self.noise * (turn * np.maximum(values, 0.0)[:, None]) @ np.swapaxes(turn, 1, 2)
+        q = np.einsum("ikm,im->ik", A, x[seen]) + self.noise * (x - means)[seen] @ prior.precision
+        known[seen, :size], known[seen, -d - 1 : -1] = earlier.kept * triangle(A), earlier.kept * q
         return known
 
 
@@ -153,6 +156,15 @@ def centred(
         moved[0].covariances, moved[1].covariances, (priors[0], priors[1]), state.noise, sweeps, calibration
     )
     return (L, R), Offsets(float(constant), b, c), posterior
+
+
+def centred_coefficients(state: State, bias: bool) -> tuple[Floats | None, Floats | None]:
+    """Return what [1, z] of a line is multiplied by to say what is expected of it beside `centred` lines."""
+    found = []
+    for A, other in zip(state.coefficients, reversed(state.priors), strict=True):
+        A = A @ _shear(other.mean).T if A is not None and bias else A
+        found.append(None if A is None else np.vstack([np.zeros(A.shape[1]), A]))
+    return found[0], found[1]
 
 
 def _shear(other: Floats) -> Floats:

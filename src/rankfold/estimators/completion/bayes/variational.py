@@ -28,15 +28,19 @@ from rankfold.entries.sorted_entries import SortedEntries
 from rankfold.estimators.completion.bayes.beliefs import Beliefs, Prior, moments, most_likely, square
 from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.offsets import side_counts
+from rankfold.estimators.completion.side.expecting import Expecting
+from rankfold.estimators.completion.side.regressed import Regressed
 
 Floats = NDArray[Any]
 _SQUARE = Loss.named("square")
+BLOCK = 1 << 18  # entries looked at a time
 
 
 class State(NamedTuple):
     """Beliefs of rows and columns, their priors, the noise σ², and what the bound is made of.
 
-    `error` is Σ w E[(y − p)²], `logs` the sums of the logarithms of the covariances' determinants.
+    `error` is Σ w E[(y − p)²], `logs` the sums of the logarithms of the covariances' determinants, and
+    `coefficients` what the traits of lines, if they have any, are multiplied by in the means of the priors.
     """
 
     sides: tuple[Beliefs, Beliefs]
@@ -44,6 +48,7 @@ class State(NamedTuple):
     noise: float
     error: float
     logs: tuple[float, float]
+    coefficients: tuple[Floats | None, Floats | None] = (None, None)
 
     @property
     def swept(self) -> bool:
@@ -71,16 +76,26 @@ class Variational:
     weight: float
     floor: float
     logs: tuple[Floats, Floats]
+    traits: tuple[Regressed | None, Regressed | None] = (None, None)
 
     @classmethod
-    def of(cls, observed: Observed, bias: bool) -> Self:
+    def of(
+        cls,
+        observed: Observed,
+        bias: bool,
+        expecting: tuple[Expecting | None, Expecting | None] = (None, None),
+    ) -> Self:
         """Look at the entries."""
         centre, scale, weight = _spread(observed.by_row.data, bias)
         logs = (np.log1p(side_counts(observed.by_row)), np.log1p(side_counts(observed.by_column)))
         # The expected squares of residuals are differences of sums of squares, exact to the rounding of
         # these; 2/3 of the digits lies safely above that, and 10⁻⁵ of the data's deviation is no noise.
         floor = float(np.finfo(observed.dtype).eps) ** (2 / 3) * scale
-        return cls(observed, bias, centre, weight, floor, logs)
+        rows, cols = (
+            None if each is None or each.idle else Regressed(each.Z, each.present, log, bias)
+            for each, log in zip(expecting, logs, strict=True)
+        )
+        return cls(observed, bias, centre, weight, floor, logs, (rows, cols))
 
     def start(self, point: FactorPair) -> State:
         """Begin at a point of `Joint`: G = [L, μ + b] and H = [R, c], or L and R without offsets."""
@@ -89,31 +104,45 @@ class Variational:
             G[:, -1] -= self.centre
         d = G.shape[1]
         sides = tuple(Beliefs(X, np.zeros((len(X), d * (d + 1) // 2), X.dtype)) for X in (G, H))
-        priors = tuple(
-            most_likely(side, logs, self.bias, self.floor)
-            for side, logs in zip(sides, self.logs, strict=True)
-        )
+        rows, cols = (self._prior(k, side) for k, side in enumerate(sides))
         error = self._squares(*point)
         noise = max(error / self.weight, self.floor)
-        return State((sides[0], sides[1]), (priors[0], priors[1]), noise, error, (0.0, 0.0))
+        found = (rows[0], cols[0]), noise, error, (0.0, 0.0), (rows[1], cols[1])
+        return State((sides[0], sides[1]), *found)
 
     def swept(self, state: State) -> State:
         """Return the state after one sweep."""
-        sides, priors, logs, error = list(state.sides), list(state.priors), [0.0, 0.0], 0.0
+        sides, logs, error = list(state.sides), [0.0, 0.0], 0.0
+        priors, coefficients = list(state.priors), list(state.coefficients)
         for k, entries in enumerate(self.observed.sides):
-            priors[k] = most_likely(sides[k], self.logs[k], self.bias, self.floor)
+            priors[k], coefficients[k] = self._prior(k, sides[k])
+            expected = self._expected(k, priors[k], coefficients[k])
             sides[k], error, logs[k] = posteriors(
-                entries, self.centre, sides[1 - k], self.bias, state.noise, priors[k], self.logs[k]
+                entries, self.centre, sides[1 - k], self.bias, state.noise, priors[k], expected
             )
         noise = max(error / self.weight, self.floor)
-        return State((sides[0], sides[1]), (priors[0], priors[1]), noise, error, (logs[0], logs[1]))
+        found = (priors[0], priors[1]), noise, error, (logs[0], logs[1]), (coefficients[0], coefficients[1])
+        return State((sides[0], sides[1]), *found)
+
+    def _prior(self, k: int, side: Beliefs) -> tuple[Prior, Floats | None]:
+        """The most likely prior of a side, and what traits are multiplied by in its means."""
+        traits = self.traits[k]
+        if traits is None:
+            return most_likely(side, self.logs[k], self.bias, self.floor), None
+        coefficients, rest = traits.explained(side)
+        return most_likely(rest, self.logs[k][traits.present], self.bias, self.floor), coefficients
+
+    def _expected(self, k: int, prior: Prior, coefficients: Floats | None) -> Floats:
+        """The means of the prior, line by line."""
+        means, traits = prior.means(self.logs[k]), self.traits[k]
+        return means if traits is None or coefficients is None else means + traits.Z @ coefficients
 
     def bound(self, state: State) -> float:
         """Return the evidence bound of a state that was swept."""
         total = -0.5 * (self.weight * np.log(2 * np.pi * state.noise) + state.error / state.noise)
-        for side, prior, logs, counts in zip(state.sides, state.priors, state.logs, self.logs, strict=True):
+        for k, (side, prior, logs) in enumerate(zip(state.sides, state.priors, state.logs, strict=True)):
             n, d = side.means.shape
-            off = side.means - prior.means(counts)
+            off = side.means - self._expected(k, prior, state.coefficients[k])
             squares = off.T @ off + square(side.covariances.sum(axis=0, dtype=np.float64), d)
             divergence = np.sum(prior.precision * squares) + n * np.linalg.slogdet(prior.covariance)[1]
             total -= 0.5 * (divergence - logs - n * d)
@@ -130,15 +159,16 @@ class Variational:
 
 def posteriors(
     entries: SortedEntries, centre: float, other: Beliefs, bias: bool, noise: float, prior: Prior,
-    logs: Floats, known: Floats | None = None,
+    expected: Floats, known: Floats | None = None,
 ) -> tuple[Beliefs, float, float]:  # fmt: skip
     """Return the beliefs of lines given those of the other side; Σ w E[(y − p)²]; Σ log det of covariances.
 
-    `known` is what earlier entries of the lines summed up to (`summed`).
+    `expected` are the means of the prior, line by line; `known` is what earlier entries summed up to
+    (`summed`).
     """
     both = moments(other, bias)
     width, precision = both[0].shape[1] + both[1].shape[1], prior.precision
-    pulls = np.ascontiguousarray(prior.means(logs) @ precision)
+    pulls = np.ascontiguousarray(expected @ precision)
     d, lines = len(prior.mean), entries.lines
     means, covariances = (np.empty((lines, size), both[0].dtype) for size in (d, d * (d + 1) // 2))
     errors, dets = np.empty(lines), np.empty(lines)

@@ -1,0 +1,121 @@
+"""What a fitted model knows of features: what to expect of a line that has some, and no entries yet."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold.costs.offsets import Offsets
+from rankfold.estimators.completion.axes import Axis
+from rankfold.estimators.completion.bayes.beliefs import triangle
+from rankfold.estimators.completion.bayes.posterior import Posterior
+from rankfold.estimators.completion.folding import Lines
+from rankfold.estimators.completion.joint import Joint
+from rankfold.estimators.completion.lines import FactorPair
+from rankfold.estimators.completion.penalised import Fitted
+from rankfold.estimators.completion.side.given import Given, named
+from rankfold.estimators.completion.side.tables import given_table
+from rankfold.estimators.completion.side.traits import Traits
+
+Floats = NDArray[Any]
+
+
+class LearntFeatures(NamedTuple):
+    """Features of the rows, or of the columns, of a fitted model.
+
+    Attributes
+    ----------
+    traits
+        How traits z are made of features.
+    coefficients
+        [1, z] times this is what is expected of a line: its factor and, with `bias`, its offset. All 0 where
+        the features were of no use.
+    expected
+        That of the lines of the model.
+    unseen
+        What is added for a line without entries: how far those with entries are from what is expected of
+        them, on an average over entries. What is asked for of new lines are entries, and lines with many are
+        not like those with few.
+    """
+
+    traits: Traits
+    coefficients: Floats
+    expected: Floats
+    unseen: Floats
+
+    def of(self, Z: Floats) -> Floats:
+        """Return what is expected of lines with these traits."""
+        return np.asarray(self.coefficients[0] + Z @ self.coefficients[1:])
+
+    def extended(self, size: int) -> LearntFeatures:
+        """Return the same for `size` lines, of which the new ones have no features."""
+        more = np.repeat(self.coefficients[:1], size - len(self.expected), axis=0)
+        return self._replace(expected=np.vstack([self.expected, more]))
+
+    @property
+    def unknown(self) -> NDArray[np.bool_]:
+        """Of which lines nothing particular is expected."""
+        return np.asarray((self.expected == self.coefficients[0]).all(axis=1))
+
+
+Learnt = tuple[LearntFeatures | None, LearntFeatures | None]
+
+
+def fitted_coefficients(joint: Joint, factors: FactorPair, offsets: Offsets) -> tuple[Any, Any]:
+    """Return the coefficients that a fit by sweeps ends with, beside offsets that are apart from the mean."""
+    found: list[Floats | None] = []
+    for axis, expecting in zip(Axis, joint.expecting, strict=True):
+        if expecting is None:
+            found.append(None)
+            continue
+        own = axis.of((offsets.rows, offsets.cols))
+        X = np.column_stack([axis.of(factors), own]) if joint.bias else axis.of(factors)
+        found.append(expecting.coefficients(X, joint.bias))
+    return found[0], found[1]
+
+
+def learnt(
+    given: Given, traits: tuple[Any, Any], fitted: Fitted, counts: tuple[Any, Any], bias: bool
+) -> Learnt:
+    """Return what a fit has learnt; coefficients of None were of no use."""
+    found: list[LearntFeatures | None] = []
+    for axis, side, Z, A in zip(Axis, given, traits, fitted.coefficients, strict=True):
+        if side is None:
+            found.append(None)
+            continue
+        offsets = axis.of((fitted.offsets.rows, fitted.offsets.cols))
+        X = np.column_stack([axis.of(fitted.factors), offsets])[:, : fitted.factors[0].shape[1] + bias]
+        if A is None:
+            A, unseen = np.zeros((1 + Z.shape[1], X.shape[1])), np.zeros(X.shape[1])
+            found.append(LearntFeatures(side.traits, A, np.zeros(X.shape), unseen))
+            continue
+        expected = A[0] + Z @ A[1:]
+        unseen = np.average(X - expected, axis=0, weights=axis.of(counts))
+        found.append(LearntFeatures(side.traits, A, expected, unseen))
+    return found[0], found[1]
+
+
+def lines_of(expected: Floats, rank: int, posterior: Posterior | None, axis: Axis) -> Lines:
+    """Return lines that are what is expected of them, and as sure as the prior."""
+    offsets = expected[:, rank] if expected.shape[1] > rank else np.zeros(len(expected))
+    sure = None
+    if posterior is not None:
+        sure = np.repeat(triangle(axis.of(posterior.priors).covariance)[None], len(expected), axis=0)
+    return Lines(offsets, expected[:, :rank], sure)
+
+
+def new_traits(
+    features: Any, axis: Axis, known: NDArray[Any] | None, mine: LearntFeatures | None
+) -> tuple[NDArray[Any], Floats]:
+    """Return the labels of features that are given to a fitted model, and their traits."""
+    what = named(axis)
+    if mine is None:
+        raise ValueError(f"this model was fitted without {what}")
+    if known is None:
+        raise ValueError(f"this model knows {axis.value}s by position: {what} of all of them belong to fit")
+    table = given_table(features, axis, None, known)
+    if table.labels is None:
+        raise ValueError(f"{what} must have labels")
+    return table.labels, mine.traits(table, what)
