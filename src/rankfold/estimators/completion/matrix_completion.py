@@ -308,7 +308,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         cost = completion_of(data, sample_weight, self.loss, self.dtype)
         values = cost.observed.by_row.data[:, 0]
         self.value_range_ = float(values.min()), float(values.max())
-        warn_if_all_equal(*self.value_range_)
+        warn_if_all_equal(values)
         if not is_auto(self.regularization):
             checked_regularization(self.regularization, "'auto' or ")
         if not is_auto(self.rank):
