@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,15 @@ def wide_offsets(make):
     return run(rf.WithOffsets(make(data)) + rf.Nuclear(1e-3), preconditioned(data, 1), rf.ConjugateGradient())
 
 
+def crowded(make):
+    """One row has most of the entries, so that on three processes one has no row at all."""
+    rng = np.random.default_rng(6)
+    rows, cols = np.append(np.zeros(90, int), np.arange(1, 13)), np.append(np.arange(90), np.arange(0, 72, 6))
+    L, R = rng.standard_normal(13), rng.standard_normal(90)
+    data = SimpleNamespace(rows=rows, cols=cols, values=L[rows] * R[cols], shape=(13, 90))
+    return run(make(data), preconditioned(data, 1), rf.ConjugateGradient())
+
+
 def wide(make):
     """Fewer rows than columns, and a start by a dense decomposition."""
     data = rf.data.random_completion((12, 90), 2, 3, seed=4)
@@ -126,6 +136,7 @@ CASES = {
     "factor penalty": euclidean,
     "weights": weighted,
     "wide": wide,
+    "crowded": crowded,
     "offsets": offsets(),
     "offsets, tr": offsets("tr", rows=None, by_counts=True),
     "given offsets": given_offsets,

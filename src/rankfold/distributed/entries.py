@@ -76,7 +76,7 @@ class SpreadEntries:
             dtype=np.dtype(dtype),
             weighted=bool(known[:, 1].any()),
         )
-        group.require_equal("entries", f"{store.shape} {store.dtype} {rows.cuts} {type(block).__name__}")
+        group.require_equal("entries", f"{store.shape} {store.dtype} {rows.cuts}")
         if not store.size:
             raise ValueError("there is no entry in any process")
         return store

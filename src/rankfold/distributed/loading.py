@@ -212,5 +212,6 @@ def _sent(pool: _Pool, labels: Sequence[Labels], duplicates: Duplicates, group: 
         for column, part in zip((rows, cols, values), arrived, strict=True):
             column[filled:end] = part
         filled = end
-    store = store_of((rows, cols, values), cuts, width, duplicates, group)
-    return SpreadTriples(store, labels[0], labels[1])
+    columns = [rows, cols, values]
+    del rows, cols, values, column  # so that the list alone knows them
+    return SpreadTriples(store_of(columns, cuts, width, duplicates, group), labels[0], labels[1])

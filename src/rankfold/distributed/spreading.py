@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rankfold import kernels
 from rankfold.distributed.entries import SpreadEntries
 from rankfold.distributed.group import Group
 from rankfold.distributed.sharded import Places
-from rankfold.entries.observed import Duplicates, Observed
+from rankfold.entries.observed import Duplicates, Observed, both_ways, index_type
+from rankfold.entries.sorted_entries import sorted_entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +82,7 @@ def spread_triples(
     group.together(lambda: _check_rows(own[0], shape), "checking the entries")
     counts = group.sum(np.bincount(columns[0], minlength=shape[0]).astype(np.float64))
     cuts = row_cuts(counts, group.size)
-    received = sent_home(columns, cuts, group)
-    return store_of(received, cuts, shape[1], duplicates, group)
+    return store_of(sent_home(columns, cuts, group), cuts, shape[1], duplicates, group)
 
 
 def _check_rows(rows: NDArray[Any], shape: tuple[int, int]) -> None:
@@ -98,22 +99,61 @@ def sent_home(columns: Sequence[NDArray[Any]], cuts: Sequence[int], group: Group
 
 
 def store_of(
-    columns: Sequence[NDArray[Any]],
+    columns: list[NDArray[Any]],
     cuts: tuple[int, ...],
     width: int,
     duplicates: Duplicates,
     group: Group,
 ) -> SpreadEntries:
-    """Sort the entries at hand, and join them with everybody's."""
-    places = Places(group, cuts)
+    """Sort the entries at hand, and join them with everybody's.
+
+    `columns` are rows, columns and values, and weights or not; the list is emptied, for memory's sake.
+    """
+    places, dtype = Places(group, cuts), columns[2].dtype
+    block = group.together(lambda: _sorted(columns, places, width, duplicates), "sorting the entries")
+    return SpreadEntries.of(block, places, width, dtype)
+
+
+def _sorted(
+    columns: list[NDArray[Any]], places: Places, width: int, duplicates: Duplicates
+) -> Observed | None:
     first, last = places.bounds
-    rows, cols, values, *weights = columns
+    if not len(columns[0]):
+        return None
+    shape = last - first, width
+    index = index_type(shape)
+    # One expression, as in `Observed.from_triples`: each array goes once it has been read.
+    block = both_ways(sorted_entries(*_own(columns, first, shape, index), shape, index, 1), shape)
+    repeated = block.first_repeated
+    if repeated < 0:
+        return block
+    if duplicates == "error":
+        line = int(np.searchsorted(block.by_row.indptr, repeated, side="right")) - 1
+        pair = line % block.by_row.lines + first, int(block.by_row.indices[repeated])
+        raise ValueError(f"entry {pair} is given more than once: merge repeated entries, or keep them")
+    data = []
+    for side in block.sides:
+        data.append(side.data.copy())
+        kernels.sorting.settle_ties(side.indptr, side.indices, data[-1])
+    return block.with_data(*data)
 
-    def block() -> Observed | None:
-        if not len(rows):
-            return None
-        given = weights[0] if weights else None
-        where = rows - first
-        return Observed.from_triples(where, cols, values, (last - first, width), given, duplicates, False)
 
-    return SpreadEntries.of(group.together(block, "sorting the entries"), places, width, values.dtype)
+def _own(
+    columns: list[NDArray[Any]], first: int, shape: tuple[int, int], index: Any
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Rows from 0, columns, and values or values and weights in one, of which nobody else knows; checked."""
+    weights = columns.pop() if len(columns) == 4 else None
+    values, cols, rows = columns.pop(), columns.pop(), columns.pop()
+    if cols.min() < 0 or cols.max() >= shape[1]:
+        raise ValueError(f"cols must be integers from 0 to {shape[1] - 1}")
+    for name, numbers in (("values", values), ("weights", weights)):
+        if numbers is not None and not np.isfinite(numbers).all():
+            raise ValueError(f"{name} has entries that are NaN or infinite: leave them out")
+    rows -= rows.dtype.type(first)
+    packed = values
+    if weights is not None:
+        if weights.min() < 0:
+            raise ValueError("weights must be zero or more")
+        pairs = np.column_stack([values, weights])
+        packed = pairs.view(np.result_type(pairs.dtype, np.complex64))[:, 0]
+    return rows.astype(index, copy=False), cols.astype(index, copy=False), packed

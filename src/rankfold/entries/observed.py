@@ -46,7 +46,7 @@ class Observed:
         index = index_type(shape)
         # One expression: the copies of the input go once the first sort has read them, and its result once
         # the second one has.
-        observed = _both_ways(
+        observed = both_ways(
             sorted_entries(*own_triples(rows, cols, values, weights, shape, index), shape, index, 1), shape
         )
         observed = _with_duplicates(observed, rows, cols, duplicates)
@@ -98,7 +98,7 @@ class Observed:
         if self.by_row.stripes == self.by_column.stripes == 1:
             return self
         rows, index = self.by_row, index_type(self.shape)
-        return _both_ways(
+        return both_ways(
             sorted_entries(rows.keys, rows.indices, rows.packed, self.shape, index, 1), self.shape, stripes=1
         )
 
@@ -293,7 +293,7 @@ def index_type(shape: tuple[int, int]) -> type[np.uint32] | type[np.uint64]:
     return np.uint32 if max(shape) <= 2**32 else np.uint64
 
 
-def _both_ways(first: SortedEntries, shape: tuple[int, int], stripes: int = 0) -> Observed:
+def both_ways(first: SortedEntries, shape: tuple[int, int], stripes: int = 0) -> Observed:
     """Sort entries that are sorted by row both ways, into as many stripes, or as many as pay."""
     index, turned, size = index_type(shape), shape[::-1], first.indices.size
     of_rows, of_columns = (stripes or stripes_that_pay(size, *lines) for lines in (shape, turned))

@@ -26,6 +26,17 @@ class SpreadArray(Protocol):
     def shape(self) -> tuple[int, int]:
         """Shape of the whole."""
 
+    @property
+    def dtype(self) -> Any:
+        """Type of the entries."""
+
+    @property
+    def device(self) -> Any:
+        """Where the rows at hand are."""
+
+    def rows_of(self, other: Any) -> Any:
+        """Return what of an operand meets the rows at hand."""
+
     def like(self, block: Array) -> Any:
         """Return other rows in the same places."""
 
