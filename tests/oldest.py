@@ -26,7 +26,8 @@ def pinned(requirement: str) -> str:
 def floors() -> list[str]:
     """Return the floors of the library and of what its tests need."""
     project = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]
-    tests = [line for line in project["optional-dependencies"]["test"] if line.startswith(TESTED_WITH)]
+    extra = project["optional-dependencies"]["test"]
+    tests = [line for line in extra if line.partition(">=")[0] in TESTED_WITH]
     return [pinned(line) for line in [*project["dependencies"], *tests]]
 
 

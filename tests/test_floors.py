@@ -16,6 +16,7 @@ def test_floors_are_those_of_the_library_and_of_its_tests():
     names = [floor.partition("==")[0] for floor in floors()]
     assert {"numpy", "numba", "scikit-learn", "typer", "pytest", "matplotlib"} <= set(names)
     assert len(names) == len(set(names))
+    assert "pytest-xdist" not in names  # begins like pytest, but nothing there needs it
     with pytest.raises(ValueError, match="no floor: write name>=version"):
         pinned("numpy")
 
