@@ -85,6 +85,46 @@ def test_a_start_whose_leading_pair_is_noise_is_left_to_conjugate_gradients():
     assert decisions(auto) == []
 
 
+def crawling(problem, fall, iterations=11, level=0):
+    """A state of `auto` whose value fell to this part in ten iterations, and whose gradient did not."""
+    state = Auto().init(problem, problem.start())
+    values = tuple(fall ** (k / 10) for k in range(iterations))
+    return replace(state, level=level, progress=Progress(values=values, norms=(1.0,) * iterations))
+
+
+@pytest.mark.parametrize(
+    ("fall", "iterations", "hands_over"), [(0.21, 11, True), (0.19, 11, False), (0.21, 10, False)]
+)
+def test_a_crawl_ends_conjugate_gradients_where_lines_can_be_set_aside(fall, iterations, hands_over):
+    _, problem = problem_of((60, 50), 2, 3.0, condition=10.0)
+    after = Auto().step(problem, crawling(problem, fall, iterations))
+    assert (after.report.note == "ConjugateGradient stagnates: TrimmedContinuation takes over") == hands_over
+    other = as_a_sum(problem)
+    assert Auto().step(other, crawling(other, fall, iterations)).level == 0
+
+
+def test_a_crawl_of_a_gradient_that_falls_is_none():
+    _, problem = problem_of((60, 50), 2, 3.0, condition=10.0)
+    state = crawling(problem, 0.9)
+    falls = replace(state.progress, norms=tuple(0.19 ** (k / 10) for k in range(11)))
+    assert Auto().step(problem, replace(state, progress=falls)).level == 0
+
+
+def test_a_crawl_near_the_solution_is_left_in_peace():
+    data, problem = problem_of((60, 50), 2, 3.0, condition=10.0)
+    for away, level in ((1e-4, 0), (1e-2, 2)):  # misfits of about 1e-8 and 1e-4
+        x = problem.geometry.from_factors(data.L * (1 + away), data.R)
+        state = replace(Auto().init(problem, x), progress=crawling(problem, 0.9).progress)
+        assert Auto().step(problem, state).level == level
+
+
+def test_a_continuation_may_crawl_at_first():
+    _, problem = problem_of((60, 50), 2, 3.0, condition=10.0)
+    state = crawling(problem, 0.9, level=1)
+    inner = rf.RankContinuation(start=2).init(problem, problem.start())
+    assert Auto().step(problem, replace(state, inner=inner)).level == 1
+
+
 @pytest.mark.parametrize("geometry", [rf.FullRank, rf.Polar, rf.Embedded])
 def test_escalates_to_the_second_order_near_the_limit(geometry):
     data, problem = problem_of((300, 350), 5, 1.35, condition=10.0)

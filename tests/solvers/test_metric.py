@@ -235,13 +235,19 @@ def test_only_a_metric_that_was_not_asked_for_is_on_trial():
     assert tried["auto"].progress == Progress(40)
 
 
-def test_auto_does_not_judge_a_method_whose_metric_is_on_trial():
-    problem = rf.Problem.of(completion(), 3)
+def test_auto_does_not_judge_a_method_whose_metric_is_on_trial_and_that_has_another_one():
+    problem = rf.Problem.of(completion() + rf.Frobenius(0.0), 3)
     state = rf.Auto().step(problem, rf.Auto().init(problem, problem.start()))
     assert state.progress == Progress()
     state = rf.Auto().step(problem, replace(state, inner=getting_nowhere(state.inner)))
     assert state.level == 0
     assert rf.Auto().step(problem, state).progress.values[0] == state.value
+
+
+def test_auto_judges_it_where_lines_can_be_set_aside():
+    problem = rf.Problem.of(completion(), 3)
+    state = rf.Auto().step(problem, rf.Auto().init(problem, problem.start()))
+    assert state.progress.values == (state.value,)
 
 
 class WithoutBlocks:

@@ -25,8 +25,13 @@ from rankfold.solvers.trust_region import TrustRegion
 _BAD_START = 10.0
 # When the rank grows, below the last one: after an iteration that gains less than this part of the value.
 # With so many entries per degree of freedom there is no need to wait for a tenth: P4 takes 31 iterations, not
-# 33. To wait for less than 0.3 fails on it (0.8, seeds 0 to 3: 55 to 136 iterations).
+# 33. Sooner still is too soon (0.8, seed 0: 61 iterations).
 _SLOW, _SOON, _AMPLE = 0.1, 0.3, 6.0
+# Conjugate gradients in the metric of the data that arrive bring the value to a tenth or less in ten
+# iterations (300² to 4000², ranks 2 to 5, ρ = 1.5 to 3, κ = 1), those that do not to a fifth or more, once
+# the first few are over. Where the value is as small as this they are left in peace: some rest on the way
+# (2000², r = 3).
+_CRAWL, _PART, _NEAR = 10, 0.2, 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +98,7 @@ class Auto:
         """Let the method at work take a step; or hand over to the next, if it stagnates."""
         methods = _methods(problem)
         now, last = methods[state.level], len(methods) - 1
-        if state.level < last and state.progress.stagnates:
+        if state.level < last and (state.progress.stagnates or _crawls(problem, state)):
             # One that sets lines aside grows the rank by itself, and better.
             level = last if isinstance(methods[last], TrimmedContinuation) else state.level + 1
             # A trust region goes on from here; continuations look for what the start did not show.
@@ -103,13 +108,22 @@ class Auto:
             inner = methods[level].init(problem, x)
             return AutoState(inner=inner, level=level, start=state.start, report=report)
         inner = now.step(problem, state.inner)
-        # At the ranks before the last, a plateau is what a continuation is after; and while a metric is on
-        # trial, conjugate gradients have another one to fall back on.
+        # At the ranks before the last, a plateau is what a continuation is after. While a metric is on trial,
+        # conjugate gradients have another one to fall back on: but that solves less than to set lines aside.
         judged = getattr(inner, "rank", problem.geometry.rank) == problem.geometry.rank
+        waits = on_trial(inner) and not isinstance(methods[last], TrimmedContinuation)
         progress = Progress()
-        if judged and state.level < last and not on_trial(inner):
+        if judged and state.level < last and not waits:
             progress = state.progress.then(inner.value, inner.gradient_norm)
         return replace(state, inner=inner, progress=progress, report=inner.report)
+
+
+def _crawls(problem: Problem, state: AutoState) -> bool:
+    """Whether conjugate gradients in a metric on trial will hardly arrive, where lines can be set aside."""
+    if state.level or not on_trial(state.inner) or not determined(problem):
+        return False
+    far = state.value > _NEAR * problem.cost.value_at_zero
+    return far and state.progress.slower(_CRAWL, _PART)
 
 
 def _methods(problem: Problem) -> tuple[Method[Any], ...]:

@@ -26,6 +26,11 @@ class Progress:
     @property
     def stagnates(self) -> bool:
         """Whether the last iterations brought next to nothing."""
-        return len(self.values) > self.window and not (
-            self.values[-1] < _VALUE * self.values[0] or self.norms[-1] < _GRADIENT * self.norms[0]
+        return self.slower(self.window, _VALUE)
+
+    def slower(self, window: int, part: float) -> bool:
+        """Whether so many iterations left more than this part of the value, and a fifth of the gradient."""
+        before = -1 - window
+        return len(self.values) > window and not (
+            self.values[-1] < part * self.values[before] or self.norms[-1] < _GRADIENT * self.norms[before]
         )
