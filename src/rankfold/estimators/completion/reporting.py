@@ -100,9 +100,12 @@ def kept_entries(data: Triples, more: Triples | None = None) -> Triples:
 
 def _sample(train: Triples | SortedFolder, held_out: Entries | None, seed: int) -> Entries:
     """Return at most `SAMPLE` of the held-out entries, or of the fitted ones, for residuals."""
-    if held_out is None and isinstance(train, SortedFolder):
+    if held_out is not None:
+        whole = held_out
+    elif isinstance(train, SortedFolder):
         return Entries(*folder_report.sample(train, SAMPLE, seed))
-    whole = held_out or Entries(train.rows, train.cols, train.values)
+    else:
+        whole = Entries(train.rows, train.cols, train.values)
     if len(whole.values) <= SAMPLE:
         return whole
     chosen = np.sort(np.random.default_rng(seed).integers(0, len(whole.values), SAMPLE))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.data.labels import LabelIndex
+from rankfold.data.spill.folder import SortedFolder
 from rankfold.data.triples import Triples
 from rankfold.estimators.completion.axes import Axis
 from rankfold.estimators.completion.side.tables import given_table
@@ -25,7 +26,7 @@ class GivenSide(NamedTuple):
     labels: NDArray[Any] | None
 
     @classmethod
-    def of(cls, features: Any, axis: Axis, X: Any, data: Triples) -> GivenSide | None:
+    def of(cls, features: Any, axis: Axis, X: Any, data: Triples | SortedFolder) -> GivenSide | None:
         """Look at what a user gave for an axis of the data, made of X; None if that is nothing."""
         if features is None:
             return None
@@ -36,7 +37,7 @@ class GivenSide(NamedTuple):
         traits, Z = Traits.of(table, what)
         return cls(traits, Z, table.labels)
 
-    def of_lines(self, axis: Axis, data: Triples) -> Floats:
+    def of_lines(self, axis: Axis, data: Triples | SortedFolder) -> Floats:
         """Return the traits of the lines of the data; 0, as on average, for one without features."""
         if self.labels is None:
             return self.Z
@@ -50,7 +51,7 @@ class GivenSide(NamedTuple):
 Given = tuple[GivenSide | None, GivenSide | None]
 
 
-def given_sides(model: Any, features: tuple[Any, Any], X: Any, data: Triples) -> Given:
+def given_sides(model: Any, features: tuple[Any, Any], X: Any, data: Triples | SortedFolder) -> Given:
     """Look at the features of both axes, given to `fit` or as settings of the model."""
     settings = model.row_features, model.col_features
     rows, cols = (
@@ -65,7 +66,7 @@ def given_sides(model: Any, features: tuple[Any, Any], X: Any, data: Triples) ->
     return rows, cols
 
 
-def traits_of(given: Given, data: Triples) -> tuple[Floats | None, Floats | None]:
+def traits_of(given: Given, data: Triples | SortedFolder) -> tuple[Floats | None, Floats | None]:
     """Return the traits of the lines of the data, None where no features are given."""
     rows, cols = (
         None if side is None else side.of_lines(axis, data) for axis, side in zip(Axis, given, strict=True)
