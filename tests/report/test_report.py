@@ -346,6 +346,11 @@ def test_ticks_are_few_round_and_on_the_axis(low, factor, log):
     assert len({tick_text(tick) for tick in ticks}) == len(ticks)
 
 
+def test_a_short_logarithmic_axis_has_even_ticks():
+    assert ChartAxis(1.0, 99.0, log=True).ticks() == [20.0, 40.0, 60.0, 80.0]
+    assert ChartAxis(1.0, 100.0, log=True).ticks() == [1.0, 10.0, 100.0]
+
+
 def test_singular_values_are_those_of_the_product():
     rng = np.random.default_rng(0)
     L, R = rng.standard_normal((7, 3)), rng.standard_normal((5, 3))
