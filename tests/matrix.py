@@ -150,7 +150,9 @@ def python_path(root: Path) -> str:
 def read_only_copy(folder: Path) -> Path:
     """Return a copy of the checkout that nobody may write to, in a folder that belongs to another user."""
     copy = folder / "checkout"
-    skipped = shutil.ignore_patterns(".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "site")
+    skipped = shutil.ignore_patterns(
+        ".git", ".venv*", "dist", ".*_cache", ".hypothesis", "__pycache__", "site"
+    )
     shutil.copytree(ROOT, copy, ignore=skipped)
     for path in (copy, *copy.rglob("*")):
         path.chmod(path.stat().st_mode & ~0o222 | 0o444)

@@ -95,7 +95,9 @@ def main() -> None:
     random.Random(options.seed).shuffle(everything)
     chosen = list(islice((m for m in everything if m[0].differs(m[1])), options.count))
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        skipped = shutil.ignore_patterns(".git", ".venv", "site", ".*_cache", ".hypothesis", "results")
+        skipped = shutil.ignore_patterns(
+            ".git", ".venv*", "dist", "site", ".*_cache", ".hypothesis", "results"
+        )
         clean = shutil.copytree(ROOT, Path(folder, "clean"), ignore=skipped)
         tests = sorted({test for source, _ in chosen for test in concerning(source.path)})
         start = time.monotonic()

@@ -190,8 +190,8 @@ def test_calibration_is_drawn_beside_the_line_of_what_is_promised():
 
 
 def test_many_points_are_a_line_with_its_end_marked():
-    few, many = np.arange(charts.MOST_DOTS), np.arange(charts.MOST_DOTS + 1)
-    assert len(numbers_of(charts.line(few, few, "x", "y"), "dot", "cx")) == charts.MOST_DOTS
+    few, many = np.arange(40), np.arange(41)
+    assert len(numbers_of(charts.line(few, few, "x", "y"), "dot", "cx")) == 40
     (end,) = numbers_of(charts.line(many, many, "x", "y"), "dot", "cx")
     assert end == charts.WIDTH - charts.RIGHT
 
@@ -220,6 +220,7 @@ def test_predictions_are_drawn_against_the_truth():
     chart = charts.density(truth, truth, "true stars", "predicted stars")
     (path,) = re.findall(r'class="cell" opacity="1.00" d="([^"]+)"', chart)
     cells = [tuple(map(float, cell)) for cell in re.findall(r"M([\d.]+) ([\d.]+)h", path)]
+    assert path.count("h8.2v4.7h-8.2z") == 4  # a 36th of the width and of the height
     assert len(cells) == 4  # on the line where both are equal, from the lower left to the upper right
     assert cells == sorted(cells)
     assert [y for _, y in cells] == sorted((y for _, y in cells), reverse=True)
@@ -252,6 +253,10 @@ def test_what_is_odd_about_the_data_is_found():
     assert DataSummary.of(*np.zeros((2, 3), int), np.ones(3), (1, 1), "x", repeated=0).repeated == 0
     four = DataSummary.of(np.zeros(4, int), np.arange(4), np.ones(4), (1, 4), "x")
     assert (four.constant_rows, four.outliers, four.fences) == (0, 0, (-np.inf, np.inf))
+    five = DataSummary.of(np.zeros(5, int), np.arange(5), np.ones(5), (1, 5), "x")
+    assert (five.constant_rows, five.constant_cols) == (1, 0)
+    column = DataSummary.of(np.arange(5), np.zeros(5, int), np.ones(5), (5, 1), "x")
+    assert (column.constant_rows, column.constant_cols) == (0, 1)
 
 
 def test_fences_are_three_interquartile_ranges_out():
@@ -295,6 +300,19 @@ def test_a_png_holds_the_pixels(tmp_path):
     np.testing.assert_array_equal(np.rint(matplotlib.image.imread(tmp_path / "p.png") * 255), [[[0, 255, 8]]])
 
 
+def test_a_shade_for_each_power_of_the_number_of_points():
+    counts = 2 ** np.arange(1, 7) - 1  # log(1 + count) in even steps
+    at = np.repeat(np.arange(6.0), counts)
+    chart = charts.density(at, at, "x", "y")
+    assert re.findall(r'opacity="([\d.]+)"', chart) == ["0.17", "0.33", "0.50", "0.67", "0.83", "1.00"]
+
+
+@pytest.mark.parametrize(("last", "drawn"), [(1.0, False), (0.99, True)])
+def test_a_cost_is_drawn_where_it_falls_by_a_fifth(last, drawn):
+    trace = Trace([TraceRow(0, 1.2, 1.0, 0.0), TraceRow(1, last, 0.5, 0.1)])
+    assert ("Cost after each iteration" in render(report(trace=trace))) == drawn
+
+
 def test_a_cost_that_hardly_falls_is_said_in_words():
     flat = Trace([TraceRow(0, 0.2678, 1.0, 0.0), TraceRow(1, 0.2674, 0.5, 0.1)])
     page = render(report(trace=flat))
@@ -326,6 +344,11 @@ def test_ticks_are_few_round_and_on_the_axis(low, factor, log):
     assert len(ticks) <= 8
     assert all(-1e-6 <= axis(tick) <= 1 + 1e-6 for tick in ticks)
     assert len({tick_text(tick) for tick in ticks}) == len(ticks)
+
+
+def test_a_short_logarithmic_axis_has_even_ticks():
+    assert ChartAxis(1.0, 99.0, log=True).ticks() == [20.0, 40.0, 60.0, 80.0]
+    assert ChartAxis(1.0, 100.0, log=True).ticks() == [1.0, 10.0, 100.0]
 
 
 def test_singular_values_are_those_of_the_product():
