@@ -69,7 +69,7 @@ def report_of(model: Any, train: Triples | SortedFolder, held_out: Entries | Non
 def _summary(model: Any, train: Triples | SortedFolder, source: str) -> DataSummary:
     if isinstance(train, SortedFolder):
         return folder_report.summary_of(train, source)
-    columns = Columns(*train.names) if train.names else None
+    columns = Columns(*train.names) if train.names and len(train.names) == 3 else None
     repeated, _ = model.observed_.repeats()
     return DataSummary.of(train.rows, train.cols, train.values, train.shape, source, columns, repeated)
 
