@@ -220,10 +220,10 @@ def judged(check):
     return getattr(check, "verdict", "right" if check.ok else "WRONG")
 
 
-def main(count):
+def main(count, first=0):
     """Count over instances, and print those that went wrong."""
     counts = Counter()
-    for seed in range(count):
+    for seed in range(first, first + count):
         for what, right, check in cases(seed):
             found = check()
             verdict = judged(found)
@@ -234,4 +234,4 @@ def main(count):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(*map(int, sys.argv[1:]))

@@ -68,7 +68,7 @@ def test_counts_have_a_column(tmp_path):
 def test_other_commands_take_the_model(model):
     fitted = rf.load(model)
     best = json.loads(run("recommend", model, "--for", "u7", "-n", "2", "--json").stdout)
-    assert [line["column"] for line in best["u7"]] == fitted.recommend("u7", n=2).cols.tolist()
+    assert [line["film"] for line in best["u7"]] == fitted.recommend("u7", n=2).cols.tolist()
     predicted = list(csv.DictReader(io.StringIO(run("predict", model, "-", stdin="u1,f2\n").stdout)))
     assert float(predicted[0]["prediction"]) == pytest.approx(fitted.predict([("u1", "f2")])[0])
     facts = json.loads(run("info", model, "--json").stdout)

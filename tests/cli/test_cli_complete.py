@@ -327,7 +327,7 @@ def test_recommendations_are_the_best_unseen_columns(table, model):
     seen = {row[1] for row in csv.reader(io.StringIO(table.read_text())) if row[0] == "u1"}
     others = [(f"film, {j}") for j in range(30) if f"film, {j}" not in seen]
     scores = rf.load(model).predict([("u1", film) for film in others])
-    assert [line["column"] for line in told["u1"]] == [others[k] for k in np.argsort(-scores)[:4]]
+    assert [line["film"] for line in told["u1"]] == [others[k] for k in np.argsort(-scores)[:4]]
     assert "for u1" in run("recommend", model, "--for", "u1", "--include-seen").stdout
 
 

@@ -27,8 +27,8 @@ def test_a_column_of_deviations_is_asked_for(tmp_path, table):
     assert "Intervals for 90% of the entries hold" in said
     assert "promised" in page.read_text("utf-8")
     lines = list(csv.DictReader(io.StringIO(run("predict", model, "-", "--std", stdin=PAIRS).stdout)))
-    assert list(lines[0]) == ["row", "column", "prediction", "std"]
-    pairs = [(line["row"], line["column"]) for line in lines]
+    assert list(lines[0]) == ["user", "film", "prediction", "std"]
+    pairs = [(line["user"], line["film"]) for line in lines]
     values, deviations = rf.load(model).predict(pairs, return_std=True)
     np.testing.assert_array_equal([float(line["prediction"]) for line in lines], values)
     np.testing.assert_array_equal([float(line["std"]) for line in lines], deviations)

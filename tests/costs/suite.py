@@ -197,11 +197,8 @@ def derivatives_are_right_on(variant, cost, rank, seed=0):
     x = well_conditioned_point(problem.geometry, seed)
     gradient = rf.check_gradient(problem, x, seed)
     assert gradient.ok, str(gradient)
-    # A slope is fitted badly in a direction whose cubic term is small; a wrong Hessian fails in all.
-    hessians = [rf.check_hessian(problem, x, seed)]
-    while not hessians[-1].ok and len(hessians) < 3:
-        hessians.append(rf.check_hessian(problem, x, seed + len(hessians)))
-    assert hessians[-1].ok, "\n".join(map(str, hessians))
+    hessian = rf.check_hessian(problem, x, seed)
+    assert hessian.ok, str(hessian)
 
 
 def line_blocks_are_no_smaller(case):

@@ -35,5 +35,5 @@ def test_a_model_of_another_kind_is_refused(tmp_path):
     path = tmp_path / "m.rankfold"
     rf.save(rf.MatrixCompletion(rank=3), path)
     assert rf.load(path, rf.MatrixCompletion).rank == 3
-    with pytest.raises(rf.ModelFileError, match="m.rankfold holds a MatrixCompletion, no LowRankImputer"):
+    with pytest.raises(rf.ModelFileError, match="holds a MatrixCompletion, no LowRankImputer"):
         rf.load(path, rf.LowRankImputer)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-LEVELS = 27  # steps from the reach down to 2^-26 of it
+LEVELS = 22  # steps from the reach down to 2^-21 of it
 COLUMNS = 8  # orders of extrapolation, at most
 _NEAR = 1e-5  # of the reach: so near to each other, values differ by rounding and a cubic, nothing else
 _FOURTH = np.array([1.0, -4.0, 6.0, -4.0, 1.0]) / np.sqrt(70.0)  # of independent errors: as large as each
@@ -39,20 +39,24 @@ class Measured(NamedTuple):
     noise: Floats
 
 
-def measured(curve: Curve, order: int, reach: float, levels: int = LEVELS) -> Measured:
-    """Return the first or the second derivative of a curve at 0, from values within `reach` of it."""
+def measured(
+    curve: Curve, order: int, reach: float, levels: int = LEVELS, rounding: float | None = None
+) -> Measured:
+    """Return the first or the second derivative of a curve at 0, from values within `reach` of it.
+
+    `rounding` says how far values are off, relative to their size; by default that is measured.
+    """
     steps: Floats = reach * 0.5 ** np.arange(levels, dtype=np.float64)
     with np.errstate(all="ignore"):  # far steps may overflow: they are left out
         centre = curve(0.0)
         right, left = (np.array([curve(float(sign * t)) for t in steps]) for sign in (1, -1))
-        noise = np.maximum(
-            _wobble(curve, reach), _ROUNDING * np.maximum(np.maximum(abs(right), abs(left)), abs(centre))
-        )
+        sizes = np.maximum(np.maximum(abs(right), abs(left)), abs(centre))
+        noise = np.maximum(_wobble(curve, reach), _ROUNDING * sizes) if rounding is None else rounding * sizes
         if order == 1:
-            differences, rounding = (right - left) / (2 * steps), noise / steps
+            differences, floors = (right - left) / (2 * steps), noise / steps
         else:
-            differences, rounding = (right + left - 2 * centre) / steps**2, 4 * noise / steps**2
-        derivative, error = _extrapolated(differences, rounding)
+            differences, floors = (right + left - 2 * centre) / steps**2, 4 * noise / steps**2
+        derivative, error = _extrapolated(differences, floors)
         moves = np.maximum(abs(right - centre), abs(left - centre)) / steps**order
     seen = [move for move in moves[:_FAR] if np.isfinite(move)]
     swing = float(np.median(seen)) if seen else 0.0
@@ -65,15 +69,18 @@ def _wobble(curve: Curve, reach: float) -> float:
     return float(np.sqrt(np.mean(np.convolve(values, _FOURTH, mode="valid") ** 2)))
 
 
-def _extrapolated(differences: Floats, rounding: Floats) -> tuple[float, float]:
-    """Return the entry of Richardson's table with the least error, and this error; NaN if there is none."""
+def _extrapolated(differences: Floats, floors: Floats) -> tuple[float, float]:
+    """Return the entry of Richardson's table with the least error, and this error; NaN if there is none.
+
+    `floors` are the errors of the differences by rounding.
+    """
     best, least = np.nan, np.inf
     column = differences
     for order in range(1, min(COLUMNS, len(differences))):
         before, column = column, column[1:] + np.diff(column) / (4.0**order - 1.0)
         # column[i] is made of before[i] and before[i + 1], and stands in the row i + order
         gaps = np.maximum(abs(column - before[1:]), abs(column - before[:-1]))
-        errors = gaps + rounding[order:]
+        errors = gaps + floors[order:]
         errors[~np.isfinite(errors)] = np.inf
         at = int(np.argmin(errors))
         if errors[at] < least:

@@ -20,8 +20,9 @@ _TANGENT = 1e-8  # relative part of a derivative outside the horizontal space th
 _SYMMETRIC = 1e-8
 _LEVELS = 5  # of steps for an acceleration, where each value takes many retractions
 _STEP = 0.02  # for the velocity of a retraction, of the distance at which it may break down
-_EIGHTH = np.array([3, -32, 168, -672, 672, -168, 32, -3]) / 840  # central difference of eighth order
-_PLACES = (-4, -3, -2, -1, 1, 2, 3, 4)
+_SIXTH = np.array([-1, 9, -45, 45, -9, 1]) / 60  # central difference of sixth order
+_PLACES = (-3, -2, -1, 1, 2, 3)
+_ROUNDED = 1e-12  # relative error of a metric of such differences: rounding by the step, and more
 
 
 @dataclass(frozen=True)
@@ -116,8 +117,8 @@ def _acceleration(geometry: Geometry, x: Point, xi: Tangent, gamma: Tangent) -> 
         pushed = _pushed(geometry, x, y, at, u)
         return geometry.inner(y, pushed, pushed if v is u else _pushed(geometry, x, y, at, v))
 
-    along_xi = measured(lambda t: metric(scale(t, xi), xi, gamma), 1, 0.25, _LEVELS)
-    along_gamma = measured(lambda t: metric(scale(t, gamma), xi, xi), 1, 0.25, _LEVELS)
+    along_xi = measured(lambda t: metric(scale(t, xi), xi, gamma), 1, 0.25, _LEVELS, _ROUNDED)
+    along_gamma = measured(lambda t: metric(scale(t, gamma), xi, xi), 1, 0.25, _LEVELS, _ROUNDED)
     unit = sizes[0] ** 2 * sizes[1]
     found = along_xi.derivative - along_gamma.derivative / 2
     return found / unit, (along_xi.error + along_gamma.error / 2) / unit
@@ -131,8 +132,8 @@ def _pushed(geometry: Geometry, x: Point, y: Point, at: Tangent, v: Tangent) -> 
 
 
 def _difference(fields: list[Array]) -> Array:
-    total = float(_EIGHTH[0]) * fields[0]
-    for weight, field in zip(_EIGHTH[1:], fields[1:], strict=True):
+    total = float(_SIXTH[0]) * fields[0]
+    for weight, field in zip(_SIXTH[1:], fields[1:], strict=True):
         total = total + float(weight) * field
     return total
 

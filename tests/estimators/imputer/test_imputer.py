@@ -167,8 +167,10 @@ def test_other_marks_of_holes_empty_columns_and_flags():
     table, _ = draw()
     table[:, 2] = np.nan
     marked = np.nan_to_num(table, nan=-999.0)
-    dropped = Imputer(rank=2).fit_transform(table)
-    assert_array_equal(Imputer(rank=2, missing_values=-999.0).fit_transform(marked), dropped)
+    with pytest.warns(UserWarning, match="without any known value are left out: 2"):
+        dropped = Imputer(rank=2).fit_transform(table)
+    with pytest.warns(UserWarning, match="without any known value"):
+        assert_array_equal(Imputer(rank=2, missing_values=-999.0).fit_transform(marked), dropped)
     assert dropped.shape == (300, 7)
     kept = Imputer(rank=2, keep_empty_features=True, add_indicator=True).fit(table)
     out = kept.transform(table)
