@@ -33,6 +33,8 @@ DEFAULTS = {
         "bias": True,
         "regularization": "auto",
         "loss": "square",
+        "row_features": None,
+        "col_features": None,
         "tol": "auto",
         "dtype": "float64",
     }

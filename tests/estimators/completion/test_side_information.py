@@ -243,6 +243,14 @@ def test_random_features_change_nothing():
     assert rmse(found.predict(places), truth) < 1.01 * rmse(plain.predict(places), truth)
 
 
+def test_features_that_say_nothing_leave_all_as_it_was():
+    rng = np.random.default_rng(1)
+    plain = model().fit(X, Y)
+    found = model().fit(X, Y, row_features=rng.standard_normal((60, 2)), col_features=np.ones((50, 1)))
+    assert not any(each.coefficients.any() for each in found.features_)
+    np.testing.assert_array_equal(found.predict(X, return_std=True), plain.predict(X, return_std=True))
+
+
 def test_features_that_make_predictions_worse_are_left_out(monkeypatch):
     monkeypatch.setattr("rankfold.estimators.completion.side.deciding._DOUBT", -np.inf)
     plain, found = model().fit(X, Y), model().fit(X, Y, col_features=F)
@@ -261,6 +269,7 @@ def test_features_of_one_side_are_kept_where_those_of_the_other_are_worse():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deciding, "_tried", tried)
         patch.setattr(deciding, "minimised", lambda joint, point: point)
+        patch.setattr(deciding, "_estimated", lambda *_: ("something", None))
         patch.setattr(deciding, "_for_all", lambda found, cost, traits: traits)
         cost = completion_of(training_triples(X, Y, SHAPE), None, "square", "float64")
         traits = rng.standard_normal((60, 2)), F

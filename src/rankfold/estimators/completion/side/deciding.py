@@ -45,6 +45,8 @@ def expectations(
         lines = (part, slice(None)) if cost.shape[0] >= cost.shape[1] else (slice(None), part)
         # From the same point, as far: how tightly a fit has converged matters, too.
         plain = [(fold, minimised(fold.joint, point)) for fold, point in choice.folds]
+        if not any(any(_estimated(fold.joint, point, traits, lines)) for fold, point in plain):
+            return choice, none  # features that say nothing leave all as it was, to the last bit
         tried = [_tried(choice, plain, traits, lines)]
         if not tried[0].good and all(Z is not None for Z in traits):
             alone: list[TraitPair] = [(traits[0], None), (None, traits[1])]
@@ -93,7 +95,8 @@ def _estimated(joint: Joint, point: FactorPair, traits: TraitPair, lines: tuple[
             continue
         rho = 1.0 if joint.shrinkage is None else joint.shrinkage[k]
         each = Expecting(Z[lines[k]], n)
-        found.append(each.with_ridges(each.estimated(point[k], joint.bias, rho)))
+        each = each.with_ridges(each.estimated(point[k], joint.bias, rho))
+        found.append(None if each.idle else each)
     return found[0], found[1]
 
 
@@ -117,6 +120,7 @@ def _for_all(found: list[Pair], cost: Completion, traits: TraitPair) -> Pair:
     """What is expected of all lines, with the ridges that the folds agree on."""
     sides: list[Expecting | None] = []
     for k, (Z, n) in enumerate(zip(traits, counts(cost), strict=True)):
-        ridges: list[Ridges] = [each.ridges for pair in found if (each := pair[k]) is not None]
-        sides.append(None if Z is None else Expecting(Z, n, geometric_mean(ridges)))
+        ridges = geometric_mean([Ridges() if (each := pair[k]) is None else each.ridges for pair in found])
+        whole = None if Z is None else Expecting(Z, n, ridges)
+        sides.append(None if whole is None or whole.idle else whole)
     return sides[0], sides[1]

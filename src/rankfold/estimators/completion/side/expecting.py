@@ -108,14 +108,16 @@ class Expecting:
         if r and here.any():
             weights = self._weights[here] / self._weights[here].mean()
             L = X[:, :r] * weights[:, None]
-            factors = most_likely_ridge(Squares.of(Z, weights), Z.T @ L, X[:, :r].T @ L, len(X))
+            sizes = _effective(np.sum(L * X[:, :r], axis=1))
+            factors = most_likely_ridge(Squares.of(Z, weights), Z.T @ L, X[:, :r].T @ L, sizes)
         if bias and here.any():
             s = self.counts[here] / (self.counts[here] + shrinkage)
             b = (X[:, -1] - X[:, -1].mean()) / s
             b = b - np.average(b, weights=s)
             centred = Z - np.average(Z, axis=0, weights=s)
             right = centred.T @ (s * b)[:, None]
-            offset = most_likely_ridge(Squares.of(centred, s), right, np.array([[s @ b**2]]), len(X))
+            second, sizes = np.array([[s @ b**2]]), _effective(s * b**2)
+            offset = most_likely_ridge(Squares.of(centred, s), right, second, sizes)
         return Ridges(factors, offset)
 
     def started(self, X: Floats, bias: bool, shrinkage: float) -> Floats:
@@ -130,6 +132,15 @@ class Expecting:
         X = X.copy()
         X[:, -1] += ((1 - s) * (Z @ a)[:, 0]).astype(X.dtype)
         return X
+
+
+def _effective(squares: Floats) -> float:
+    """Return how many lines there would be if all had as large a square: few large ones tell little more.
+
+    Lines are less alike than the likelihood takes them to be, and chance would be taken for a reason.
+    """
+    total = float(squares.sum())
+    return total**2 / float(squares @ squares) if total > 0 else 1.0
 
 
 def geometric_mean(ridges: list[Ridges]) -> Ridges:
