@@ -43,6 +43,20 @@ def test_the_true_rank_is_all_that_has_to_be_said(settings, bound):
     assert error(rf.MatrixCompletion(rank=2, random_state=0).fit(pairs, values), truth) <= bound
 
 
+@pytest.mark.parametrize("seed", [0, 2])
+def test_exact_data_with_offsets_end_as_converged(seed):
+    """The least shrinkage that offsets can have is none here: what it charged took hundreds of iterations."""
+    rng = np.random.default_rng(seed)
+    truth = 3 + rng.standard_normal((60, 2)) @ rng.standard_normal((2, 40))
+    truth += rng.standard_normal((60, 1)) + rng.standard_normal(40)
+    pairs = np.argwhere(rng.random(truth.shape) < 0.6)
+    fitted = rf.MatrixCompletion(2, random_state=0).fit(pairs, truth[tuple(pairs.T)])
+    assert fitted.converged_
+    assert fitted.n_iter_ < 20
+    assert error(fitted, truth) < 1e-9
+    assert min(fitted.shrinkage_) > 0
+
+
 def test_and_not_even_that():
     pairs, values, truth = instance(shape=(120, 90), per_row=20)
     fitted = rf.MatrixCompletion(rank="auto", random_state=0).fit(pairs, values)

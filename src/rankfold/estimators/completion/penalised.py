@@ -12,8 +12,9 @@ from rankfold.costs.completion import Completion
 from rankfold.costs.offsets import GivenOffsets, Offsets, WithOffsets
 from rankfold.costs.regularisers import Nuclear
 from rankfold.estimators.completion.alternating import Alternating, Lines
-from rankfold.estimators.completion.joint import Joint
+from rankfold.estimators.completion.joint import Joint, Shrinkage
 from rankfold.estimators.completion.lines import FactorPair
+from rankfold.estimators.completion.shrinkage import LEAST
 from rankfold.estimators.completion.trials import minimised
 from rankfold.estimators.fitting import Geometries, fit_problem, problem_of, warn_unless_converged
 from rankfold.estimators.inputs import is_auto
@@ -52,6 +53,9 @@ def tolerance(tol: float | Literal["auto"], chosen: bool, weight: float) -> floa
 
 def by_sweeps(joint: Joint, start: FactorPair, tol: float, run: dict[str, Any]) -> Fitted:
     """Minimise over factors and offsets together."""
+    if joint.shrinkage and not joint.weight and max(joint.shrinkage) < 2 * LEAST:
+        # Data that are fitted exactly: next to no charge would be all that is left, and slow to settle.
+        joint = joint.at(0.0, Shrinkage(0.0, 0.0))
     problem = Problem(joint, Lines(joint.shape, start[0].shape[1], joint.bias))
     window = WINDOW if joint.weight else PLAIN_WINDOW
     stop = RelativeChange(tol, window)
