@@ -33,7 +33,11 @@ ALSO = {
     "entries": ["tests/costs"],
     "estimators": ["tests/estimators"],
     "kernels": ["tests/entries", "tests/costs"],
+    "kernels/gpu_lines": ["tests/test_on_gpu.py", "tests/entries/test_gpu.py"],
+    "kernels/gpu_tall": ["tests/test_on_gpu.py"],
     "linalg": ["tests/geometry"],
+    "linalg/lines": ["tests/test_on_gpu.py", "tests/solvers/test_gauss_newton.py"],
+    "linalg/on_gpu": ["tests/test_on_gpu.py"],
     "problem": ["tests/solvers", "tests/run"],
 }
 

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import rankfold as rf
 from entries.stores import draw, on_gpu
+from rankfold.entries.arrays import like, near
 from rankfold.linalg import primitives
 from rankfold.linalg.lines import Applied, applied, diagonal_sums, inverted
 
@@ -121,3 +122,26 @@ def test_conjugate_gradients_are_those_of_the_cpu():
     assert all(part.device.type == DEVICE for part in results[1].x)
     assert results[1].trace["blocks"].sum() > 0
     assert_allclose(results[1].trace["value"], results[0].trace["value"], rtol=1e-10)
+
+
+def test_points_are_checked_by_their_grams():
+    geometry = rf.Polar((7, 6), 2)
+    x = geometry.random_point(0)
+    point = type(x)(*(there(part) for part in x))
+    assert geometry.validate(point) is not None
+    broken = point.U.clone()
+    broken[3, 1] = float("nan")
+    with pytest.raises(ValueError, match="U has entries that are NaN or infinite"):
+        geometry.validate(point._replace(U=broken))
+    with pytest.raises(ValueError, match="U must have orthonormal columns"):
+        geometry.validate(point._replace(U=2 * point.U))
+    with pytest.raises(ValueError, match="B must be symmetric"):
+        geometry.validate(point._replace(B=point.B + torch.triu(torch.ones_like(point.B), 1)))
+
+
+def test_arrays_stay_near_their_entries():
+    A, B = tall(5, 2, 0), tall(5, 2, 1)
+    assert all(isinstance(Z, torch.Tensor) and Z.is_contiguous() for Z in near(A.T, B))
+    assert [type(Z) for Z in near(A.cpu().numpy(), B.cpu().numpy())] == [np.ndarray] * 2
+    assert type(like(np.zeros(1), A)) is np.ndarray
+    assert like(B, A) is A

@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rankfold.costs import Completion, Loss
+from rankfold.entries.lanczos import random_block
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*no observed entry")
 
@@ -77,3 +78,24 @@ def test_memory_that_nothing_was_written_to_is_not_read(monkeypatch):
     monkeypatch.setattr(np, "empty", poisoned)
     for one, two in zip(cost.start(4), expected, strict=True):
         assert_array_equal(one, two)
+
+
+def test_large_blocks_are_of_random_signs(monkeypatch):
+    monkeypatch.setattr("rankfold.entries.lanczos.MOST_NORMAL", 5 * 400)
+    normal, signs = (random_block((9, columns), 5, seed=3) for columns in (400, 401))
+    assert (normal.dtype, signs.dtype, signs.shape) == (np.float64, np.int8, (401, 5))
+    assert set(np.unique(signs).tolist()) == {-1, 1}
+    assert np.abs(signs.mean(axis=0)).max() < 0.2
+    assert np.abs(np.corrcoef(signs.T) - np.eye(5)).max() < 0.2
+    assert_array_equal(signs, random_block((9, 401), 5, seed=3))
+    assert (signs != random_block((9, 401), 5, seed=4)).mean() > 0.4
+    assert random_block((9, 2), 1, seed=0).shape == (2, 4)
+
+
+def test_signs_lead_to_the_same_singular_values(monkeypatch):
+    monkeypatch.setattr("rankfold.entries.lanczos.MOST_NORMAL", 0)
+    rng = np.random.default_rng(0)
+    values = (rng.standard_normal((60, 2)) * [3, 1]) @ rng.standard_normal((2, 50))
+    rows, cols = np.divmod(np.arange(3000), 50)
+    cost = Completion(rows, cols, values.reshape(-1), (60, 50))
+    assert_allclose(cost.start(2)[1], np.linalg.svd(values)[1][:2], rtol=1e-3)

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -199,3 +200,23 @@ def test_a_fork_waits_for_whoever_is_entering(libraries, monkeypatch):
         fork.result(WAIT)
     guard.forget_others()  # in this thread, which holds nothing
     assert threads(libraries) == [8, 4]
+
+
+def test_libraries_are_looked_for_again_after_imports_alone(monkeypatch):
+    looks = []
+
+    class Controller:
+        lib_controllers = ()
+
+        def select(self, user_api):
+            looks.append(user_api)
+            return self
+
+    monkeypatch.setattr(blas, "ThreadpoolController", Controller)
+    blas._found_after.cache_clear()
+    blas._libraries(), blas._libraries()
+    assert looks == ["blas"]
+    monkeypatch.setitem(sys.modules, "a_module_of_this_test", None)
+    blas._libraries()
+    assert looks == ["blas", "blas"]
+    blas._found_after.cache_clear()

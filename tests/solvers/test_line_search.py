@@ -8,6 +8,7 @@ from dense import DenseCost
 from rankfold.geometry.base import scale
 from rankfold.solvers.line_search import (
     _between,
+    _roots,
     _Trial,
     armijo,
     at_noise_floor,
@@ -199,3 +200,11 @@ def test_a_slope_of_any_size_leaves_the_next_trial_within_the_bracket(slope):
     """Beyond exp(300) squares of slopes overflow, and their quotients would be no numbers."""
     t = _between(_Trial(0.0, 1.0, -2.0, None), _Trial(3.0, slope, slope, None))
     assert 0.3 <= t <= 1.5
+
+
+CUBIC, QUADRATIC = [1.0, -6.0, 11.0, -6.0], [2.0, 0.5, -1.0]
+
+
+@pytest.mark.parametrize("slopes", [CUBIC, QUADRATIC, [0.0, 1.0, -2.0], [1.0, 2.0, 0.0], [3.0, 1.0]])
+def test_roots_are_those_of_numpy(slopes):
+    np.testing.assert_array_equal(np.sort(_roots(slopes)), np.sort(np.roots(slopes)))
