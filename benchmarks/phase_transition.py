@@ -52,6 +52,7 @@ PUBLISHED = {
     "R3MC, rank updates": {10.0: 1.8, 1e5: 1.7},
 }
 PUBLISHED_SIZE = 1000
+MARKS = {"MatrixIRLS": ("^", 0.33), "R2RILS": ("s", -0.33), "R3MC, rank updates": ("o", 0.33)}
 FIELDS = ("axis", "at", "sampling", "method", "size", "seed", "error")
 Case = tuple[str, float, float, str, int, int]
 
@@ -145,16 +146,16 @@ def draw(rows: list[dict[str, Any]], size: int, path: Path) -> None:
 def draw_panel(panel: Any, axis: str, name: str, rows: list[dict[str, Any]]) -> Any:
     """Draw one method's success rates over the values of an axis."""
     values = AXES[axis]
-    table = np.full((len(values), len(SAMPLING)), np.nan)
+    table, texts = np.full((len(values), len(SAMPLING)), np.nan), {}
     for (i, at), (j, rho) in ((a, b) for a in enumerate(values) for b in enumerate(SAMPLING)):
         errors = [row["error"] for row in rows if (row["at"], row["sampling"]) == (at, rho)]
         if errors:
-            table[i, j] = np.mean(np.array(errors) <= BOUND)
+            wins = sum(error <= BOUND for error in errors)
+            table[i, j], texts[i, j] = wins / len(errors), f"{wins}/{len(errors)}"
     image = panel.imshow(table, vmin=0, vmax=1, cmap="viridis", origin="lower", aspect="auto")
     for (i, j), rate in np.ndenumerate(table):
         colour = "black" if rate > 0.6 else "white"
-        text = "–" if np.isnan(rate) else f"{rate:.0%}"
-        panel.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)
+        panel.text(j, i, texts.get((i, j), "–"), ha="center", va="center", fontsize=7, color=colour)
     panel.set_xticks(range(len(SAMPLING)), [f"{rho:g}" for rho in SAMPLING])
     panel.set_yticks(range(len(values)), [f"{at:g}" for at in values])
     panel.set_xlabel("entries per degree of freedom, ρ")
@@ -165,11 +166,15 @@ def draw_panel(panel: Any, axis: str, name: str, rows: list[dict[str, Any]]) -> 
 
 def draw_published(panel: Any) -> None:
     """Mark where the methods of others are published to begin."""
-    for marker, (name, begins) in zip("^so", PUBLISHED.items(), strict=True):
+    for name, (marker, above) in MARKS.items():
+        begins = PUBLISHED[name]
         xs = np.interp(list(begins.values()), SAMPLING, range(len(SAMPLING)))
-        ys = [AXES["condition"].index(at) + 0.3 for at in begins]
+        ys = [AXES["condition"].index(at) + above for at in begins]
         panel.plot(xs, ys, marker, color="red", markeredgecolor="white", label=name, markersize=7)
-    panel.legend(fontsize=6, loc="center right", title="published", title_fontsize=6)
+    panel.legend(
+        fontsize=6, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, title="published to begin at",
+        title_fontsize=6,
+    )  # fmt: skip
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import pytest
 import rankfold as rf
 from rankfold.costs.factor_ridge import FactorRidge
 from rankfold.run.checkpoint import Checkpoint
+from rankfold.solvers.gauss_newton import GaussNewtonState
 
 
 def problem_of(shape, rank, oversampling, seed=0, **options):
@@ -149,3 +150,12 @@ def test_ridged_derivatives_and_polynomial():
     _, up_L, up_R = cost.evaluate(L + h * dL, R + h * dR)
     assert np.allclose((up_L - f_L) / h, df_L, atol=1e-4)
     assert np.allclose((up_R - f_R) / h, df_R, atol=1e-4)
+
+
+def test_gauss_newton_serves_for_all_stages():
+    data, problem = problem_of((150, 160), 3, 1.8, condition=10.0)
+    method = rf.ReweightedContinuation(rf.GaussNewton(), rf.GaussNewton())
+    result = rf.minimize(problem, method, tolerance=1e-20, max_iterations=400)
+    assert result.converged
+    assert data.relative_error(*result.factors) < 1e-6
+    assert isinstance(result.state.inner, GaussNewtonState)

@@ -297,3 +297,16 @@ def test_resumes_on_every_stage(tmp_path):
         rf.minimize(problem, method, **interrupted)
         resumed = rf.minimize(problem, method, **options, resume=path)
         assert_array_equal(resumed.trace["value"], whole.trace["value"])
+
+
+def test_it_may_start_with_all_of_a_point():
+    _, problem, *_ = drawn((60, 50), 2, 3.0)
+    x0 = problem.start()
+    assert rf.TrimmedContinuation(start=2).init(problem, x0).value == problem.at(x0).value
+    assert rf.TrimmedContinuation().init(problem, x0).inner.rank == 1
+
+
+@pytest.mark.parametrize("wrong", [{"start": 0}, {"slow": (0.02, 1.0)}])
+def test_options_are_checked_at_once(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        rf.TrimmedContinuation(**wrong)

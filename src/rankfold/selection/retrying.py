@@ -89,14 +89,19 @@ def retried(
     """
     problem = Problem.of(cost, rank)
     best = minimize(problem, **options)
-    verdict, tried = judged(cost, *to_numpy(*best.factors), misfit), 0
+    verdict, tried = _judged(cost, best, misfit), 0
     while verdict.kind == WRONG and tried < tries:
         x0 = perturbed(problem, best.x, np.random.default_rng((seed, tried)))
         tried += 1
         again = minimize(problem, TrimmedContinuation(start=rank), x0, **options)
         if again.value < best.value:
-            best, verdict = again, judged(cost, *to_numpy(*again.factors), misfit)
+            best, verdict = again, _judged(cost, again, misfit)
     return Retried(best, verdict, tried)
+
+
+def _judged(cost: Completion, result: Result, misfit: float) -> Verdict:
+    L, R = to_numpy(*result.factors)
+    return judged(cost, L, R, misfit)
 
 
 def perturbed(problem: Problem, x: Point, rng: np.random.Generator) -> Point:
