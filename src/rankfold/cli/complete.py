@@ -95,9 +95,9 @@ def complete(
         raise typer.BadParameter(f"--duplicates is keep or error, not {duplicates!r}")
     columns = options.column_of(row), options.column_of(col), options.column_of(value)
     held_out = options.part_or_file(holdout)
-    files = options.files_of(triples, twice=spill is not None)
+    names = options.files_of(triples, twice=spill is not None)
     unique = duplicates == "error"
-    source = completing.Source(files, columns, delimiter, header, held_out, unique, seed, spill, memory)
+    source = completing.Source(names, columns, delimiter, header, held_out, unique, seed, spill, memory)
     model = rf.MatrixCompletion(
         options.number_or_auto(rank, int, "--rank"),
         bias=bias,

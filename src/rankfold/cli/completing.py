@@ -234,9 +234,13 @@ def _shown(model: Any, source: Source) -> dict[str, str]:
 
 def _sample(data: Data, seed: int) -> Entries:
     """Return at most `SAMPLE` of the held-out entries, or of the fitted ones, for residuals."""
-    if data.held_out is None and isinstance(data.train, SortedFolder):
-        return spilling.sample(data.train, SAMPLE, seed)
-    whole = data.held_out or (data.train.rows, data.train.cols, data.train.values)
+    train = data.train
+    if data.held_out is not None:
+        whole = data.held_out
+    elif isinstance(train, SortedFolder):
+        whole = spilling.sample(train, SAMPLE, seed)
+    else:
+        whole = train.rows, train.cols, train.values
     if len(whole[2]) <= SAMPLE:
         return whole
     chosen = np.sort(np.random.default_rng(seed).integers(0, len(whole[2]), SAMPLE))

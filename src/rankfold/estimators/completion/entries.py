@@ -29,20 +29,22 @@ from rankfold.estimators.tensors import without_tensors
 Names = tuple[NDArray[Any], NDArray[Any]]
 
 
-def training_triples(X: Any, y: Any, shape: Any = None) -> Triples | SortedFolder:
-    """Return pairs and values as triples: labels numbered in sorted order or, with a shape, positions.
+def training_entries(X: Any, y: Any, shape: Any = None) -> Triples | SortedFolder:
+    """Return pairs and values as triples, or a sorted folder as it is."""
+    if not isinstance(X, SortedFolder):
+        return training_triples(X, y, shape)
+    if y is not None:
+        raise ValueError("a SortedFolder holds its values: leave out y")
+    if shape is not None:
+        raise ValueError(f"shape={shape} is for pairs; a SortedFolder has a shape of its own: leave it out")
+    return X
 
-    A sorted folder is taken as it is.
-    """
-    shape = None if shape is None else checked_shape(shape)
+
+def training_triples(X: Any, y: Any, shape: Any = None) -> Triples:
+    """Return pairs and values as triples: labels numbered in sorted order or, with a shape, positions."""
     if isinstance(X, SortedFolder):
-        if y is not None:
-            raise ValueError("a SortedFolder holds its values: leave out y")
-        if shape is not None:
-            raise ValueError(
-                f"shape={shape} is for pairs; a SortedFolder has a shape of its own: leave it out"
-            )
-        return X
+        raise TypeError("this estimator takes its entries in memory: give pairs, or Triples, no SortedFolder")
+    shape = None if shape is None else checked_shape(shape)
     if isinstance(X, Triples) and y is None:
         return _own_triples(X, shape)
     (rows, cols), values = named_entries(X, y)

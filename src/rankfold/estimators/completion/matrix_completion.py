@@ -24,7 +24,7 @@ from rankfold.estimators.completion.completed import CompletedMatrix
 from rankfold.estimators.completion.entries import (
     completion_of,
     refuse_without_room,
-    training_triples,
+    training_entries,
     warn_if_all_equal,
 )
 from rankfold.estimators.completion.joint import Joint
@@ -219,7 +219,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
             As in `rankfold.minimize`, for the last fit. To resume, give the same data and an integer
             `random_state`. Ctrl-C leaves a fitted model, the best so far, also while rank and λ are chosen.
         """
-        data = training_triples(X, y, self.shape)
+        data = training_entries(X, y, self.shape)
         refuse_without_room(data.shape, self.rank, self.dtype)
         known = isinstance(X, Triples | SortedFolder)
         validate_data(self, np.empty((0, 2)) if known else X, skip_check_array=True)
@@ -267,8 +267,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     def _cost(self, data: Triples | SortedFolder, sample_weight: Any) -> Completion:
         """Check the settings and the data, note what the data are, and return the cost of fitting them."""
         cost = completion_of(data, sample_weight, self.loss, self.dtype)
-        on_disk = isinstance(data, SortedFolder)
-        warn_if_all_equal(cost.observed.by_row.data[:, 0] if on_disk else np.asarray(data.values))
+        held = data.values if isinstance(data, Triples) else cost.observed.by_row.data[:, 0]
+        warn_if_all_equal(np.asarray(held))
         if not is_auto(self.regularization):
             checked_regularization(self.regularization, "'auto' or ")
         if not is_auto(self.rank):
