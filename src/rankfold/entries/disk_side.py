@@ -63,7 +63,7 @@ class Mapped:
         if not hasattr(os, "preadv"):
             out[:] = self.array[first : first + len(out)]
             return
-        room, at = memoryview(out).cast("B"), first * self._size
+        room, at = out.data.cast("B"), first * self._size
         while len(room):
             count = os.preadv(self._handle, [room], at)
             if not count:
@@ -125,7 +125,7 @@ class DiskSide(SortedEntries):
         if len(pairs) == 1:
             yield from super().parts()
             return
-        with ThreadPoolExecutor(1, "rankfold_reader") as reader:
+        with ThreadPoolExecutor(_AHEAD, "rankfold_reader") as reader:
             coming = deque(reader.submit(self._read, pairs, k) for k in range(min(_AHEAD, len(pairs))))
             for k in range(len(pairs)):
                 part = coming.popleft().result()
