@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -93,6 +94,12 @@ def reserve(file: BinaryIO, size: int, name: Path) -> None:
         ) from error
 
 
+def _room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return an array that goes back to the system when it is freed: allocators keep what threads free."""
+    size = dtype.itemsize * prod(shape)
+    return np.frombuffer(mmap.mmap(-1, size), dtype).reshape(shape) if size else np.empty(shape, dtype)
+
+
 @dataclass(frozen=True, eq=False)
 class DiskSide(SortedEntries):
     """Entries in files. `folder` is where files without names go that what is derived from them needs."""
@@ -164,7 +171,7 @@ class DiskSide(SortedEntries):
         """Return indices and data of segments, one after the other, in memory."""
         copies, total = [], sum(stop - start for start, stop in segments)
         for file in self.files:
-            copy, at = np.empty((total, *file.array.shape[1:]), file.array.dtype), 0
+            copy, at = _room((total, *file.array.shape[1:]), file.array.dtype), 0
             for start, stop in segments:
                 if start < stop:
                     file.read(start, copy[at : at + stop - start])
