@@ -192,3 +192,25 @@ def test_no_folder_at_all(tmp_path):
         DataFileError, match=r"is no sorted folder: it has no manifest\.json; sort_into does that"
     ):
         SortedFolder.open(tmp_path)
+
+
+def test_a_bucket_that_was_cut_is_noticed(tmp_path, monkeypatch):
+    paths = draw(count=50).write(tmp_path, 2)
+    with tiny(room=25):
+        with monkeypatch.context() as patch:
+            ending(patch, Order, "sort", 1)
+            with pytest.raises(EndError):
+                sort_into(tmp_path / "s", paths, memory=MEMORY)
+        (tmp_path / "s" / "bucket-rows-0").unlink()
+        with pytest.raises(DataFileError, match=r"bucket-rows-0 has 0 bytes where \d+ were written"):
+            sort_into(tmp_path / "s", paths, memory=MEMORY)
+
+
+def test_a_file_system_without_locks_is_one_without_locks(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+
+    def flock(handle, operation):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    assert_same(sort_into(tmp_path / "s", draw().write(tmp_path, 1)), draw())

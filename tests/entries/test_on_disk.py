@@ -115,7 +115,9 @@ def test_other_data_are_in_memory():
     assert disk.astype(np.float64).by_row is disk.by_row
 
 
-def test_no_pass_holds_a_number_for_each_entry():
+def test_no_pass_holds_a_number_for_each_entry(monkeypatch):
+    for block in ("entries.observed.BLOCK", "entries.on_disk.BLOCK", "fingerprint._BLOCK"):
+        monkeypatch.setattr(f"rankfold.{block}", 10_000)
     rng = np.random.default_rng(0)
     n, shape = 600_000, (3000, 2000)
     entries = draw(0, 2, 2)

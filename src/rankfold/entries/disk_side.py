@@ -10,13 +10,15 @@ import errno
 import mmap
 import os
 import tempfile
+import weakref
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -31,41 +33,49 @@ CHUNKS = 16  # of a part, that threads share out
 _AHEAD = 2  # parts that are read before they are asked for
 
 
-class Mapped(NamedTuple):
-    """Numbers in a file: all of them as an array, and the map itself, which can be asked to read ahead."""
+class Mapped:
+    """Numbers in a file: all of them as an array that is mapped, and parts of them read into memory.
 
-    array: NDArray[Any]
-    map: mmap.mmap
+    A part is read by a call of its own, and not through the map: the system would read some megabytes around
+    each page that is missing there, where parts of many stripes want some kilobytes here and there.
+    """
 
-    @classmethod
-    def of(cls, file: BinaryIO, dtype: DTypeLike, columns: int = 0, write: bool = False) -> Mapped:
-        """Map all of a file, for reading or for both; the file may be closed."""
+    def __init__(self, file: BinaryIO, dtype: DTypeLike, columns: int = 0, write: bool = False) -> None:
         access = mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
-        mapped = mmap.mmap(file.fileno(), 0, access=access)
-        array = np.frombuffer(mapped, dtype)
-        return cls(array.reshape(-1, columns) if columns else array, mapped)
+        array = np.frombuffer(mmap.mmap(file.fileno(), 0, access=access), dtype)
+        self.array: NDArray[Any] = array.reshape(-1, columns) if columns else array
+        self._size = self.array.itemsize * max(columns, 1)
+        self._handle = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._handle)
+        self._advise("POSIX_FADV_RANDOM", 0, 0)
 
     @classmethod
     def scratch(cls, folder: Path, dtype: DTypeLike, count: int, columns: int = 0) -> Mapped:
         """Map a new file that has no name, and goes when nobody uses it any more."""
         with tempfile.TemporaryFile(dir=folder) as file:
             reserve(file, np.dtype(dtype).itemsize * count * max(columns, 1), folder)
-            return cls.of(file, dtype, columns, write=True)
+            return cls(file, dtype, columns, write=True)
 
     def ask(self, first: int, last: int) -> None:
         """Have the records `first` to `last` read soon, by the system, while we do something else."""
-        self._advise("MADV_WILLNEED", first, last)
+        self._advise("POSIX_FADV_WILLNEED", first, last)
 
-    def forget(self, first: int, last: int) -> None:
-        """Keep these records in no memory of this process; the system may still have them."""
-        self._advise("MADV_DONTNEED", first, last)
+    def read(self, first: int, out: NDArray[Any]) -> None:
+        """Fill `out` with the records from `first` on."""
+        if not hasattr(os, "preadv"):
+            out[:] = self.array[first : first + len(out)]
+            return
+        room, at = out.data.cast("B"), first * self._size
+        while len(room):
+            count = os.preadv(self._handle, [room], at)
+            if not count:
+                raise OSError("a file of sorted entries became shorter while it was read: sort again")
+            room, at = room[count:], at + count
 
     def _advise(self, advice: str, first: int, last: int) -> None:
-        if not hasattr(mmap, advice) or first >= last:
-            return
-        size = self.array.itemsize * (self.array.shape[1] if self.array.ndim == 2 else 1)
-        start = first * size // mmap.PAGESIZE * mmap.PAGESIZE
-        self.map.madvise(getattr(mmap, advice), start, last * size - start)
+        if hasattr(os, "posix_fadvise"):
+            place = first * self._size, (last - first) * self._size
+            os.posix_fadvise(self._handle, *place, getattr(os, advice))
 
 
 def reserve(file: BinaryIO, size: int, name: Path) -> None:
@@ -85,6 +95,12 @@ def reserve(file: BinaryIO, size: int, name: Path) -> None:
         ) from error
 
 
+def _room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return an array that goes back to the system when it is freed: allocators keep what threads free."""
+    size = dtype.itemsize * prod(shape)
+    return np.frombuffer(mmap.mmap(-1, size), dtype).reshape(shape) if size else np.empty(shape, dtype)
+
+
 @dataclass(frozen=True, eq=False)
 class DiskSide(SortedEntries):
     """Entries in files. `folder` is where files without names go that what is derived from them needs."""
@@ -97,7 +113,8 @@ class DiskSide(SortedEntries):
     def ends(self) -> NDArray[np.int64]:
         """Number of entries before each line, in all stripes, and at last of all."""
         starts = self.indptr[:-1].reshape(self.stripes, self.lines).sum(axis=0)
-        return (np.append(starts, self.indptr[self.lines :: self.lines].sum()) - starts[0]).view(np.int64)
+        ends = np.append(starts, self.indptr[self.lines :: self.lines].sum()) - starts[0]
+        return np.asarray(ends.view(np.int64))
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -116,7 +133,7 @@ class DiskSide(SortedEntries):
         if len(pairs) == 1:
             yield from super().parts()
             return
-        with ThreadPoolExecutor(1, "rankfold_reader") as reader:
+        with ThreadPoolExecutor(_AHEAD, "rankfold_reader") as reader:
             coming = deque(reader.submit(self._read, pairs, k) for k in range(min(_AHEAD, len(pairs))))
             for k in range(len(pairs)):
                 part = coming.popleft().result()
@@ -148,19 +165,20 @@ class DiskSide(SortedEntries):
     def _ask(self, segments: list[tuple[int, int]]) -> None:
         for file in self.files:
             for start, stop in segments:
-                file.ask(start, stop)
+                if start < stop:  # a length of 0 would mean all
+                    file.ask(start, stop)
 
-    def _copied(self, segments: list[tuple[int, int]]) -> list[NDArray[Any]]:
+    def _copied(self, segments: list[tuple[int, int]]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return indices and data of segments, one after the other, in memory."""
         copies, total = [], sum(stop - start for start, stop in segments)
         for file in self.files:
-            copy, at = np.empty((total, *file.array.shape[1:]), file.array.dtype), 0
+            copy, at = _room((total, *file.array.shape[1:]), file.array.dtype), 0
             for start, stop in segments:
-                copy[at : at + stop - start] = file.array[start:stop]
-                file.forget(start, stop)
+                if start < stop:
+                    file.read(start, copy[at : at + stop - start])
                 at += stop - start
             copies.append(copy)
-        return copies
+        return copies[0], copies[1]
 
     def sampled(self, every: int) -> Iterator[tuple[int, slice, NDArray[np.int64], SortedEntries]]:
         """Yield the sample of `kernels.polynomial`, some chunks at a time: stripe, chunks, lines, entries."""
@@ -179,10 +197,10 @@ class DiskSide(SortedEntries):
                 starts, ends = pointers[lines[runs[:-1]]], pointers[lines[runs[1:] - 1] + 1]
                 segments = list(zip(starts.tolist(), ends.tolist(), strict=True))
                 self._ask(segments)
+                indices, data = self._copied(segments)
                 indptr = (before[edges[a] : edges[b] + 1] - before[edges[a]]).astype(np.uint64)
                 cuts = (edges[a : b + 1] - edges[a]).astype(np.uint64)
-                part = SortedEntries(indptr, *self._copied(segments), cuts, self.length)
-                yield s, slice(a, b), lines, part
+                yield s, slice(a, b), lines, SortedEntries(indptr, indices, data, cuts, self.length)
 
     def with_values(self, values: NewValues) -> DiskSide:
         """Return the same entries with other values, in a file without a name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -133,7 +133,7 @@ class Observed:
         rows, cols = replace(self.by_row, data=by_row), replace(self.by_column, data=by_column)
         return Observed(self.shape, rows, cols)
 
-    def with_values(self, values: NewValues) -> Observed:
+    def with_values(self, values: NewValues) -> Self:
         """Return the same set with the values `values(rows, cols, old)`; positions and weights are kept."""
         by_row = self.by_row.with_values(values)
         by_column = self.by_column.with_values(lambda cols, rows, old: values(rows, cols, old))

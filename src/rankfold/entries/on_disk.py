@@ -209,7 +209,7 @@ def files_of(folder: Path, side: str) -> tuple[Path, Path, Path]:
 
 def _mapped(path: Path, dtype: DTypeLike, columns: int) -> Mapped:
     with path.open("rb") as file:
-        return Mapped.of(file, dtype, columns)
+        return Mapped(file, dtype, columns)
 
 
 def _summed(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from rankfold import kernels
+from rankfold.data.errors import DataFileError
 from rankfold.entries.disk_side import reserve
 from rankfold.entries.observed import index_type
 from rankfold.entries.on_disk import files_of
@@ -87,10 +88,21 @@ class Order:
     def truncate(self, counts: NDArray[np.int64]) -> None:
         """Take back what was appended after the split was last noted; have the rest on disk."""
         for k, count in enumerate(counts.sum(axis=0).tolist()):
-            if count or self.bucket(k).exists():
-                with self.bucket(k).open("r+b" if self.bucket(k).exists() else "wb") as file:
+            self._check_length(k, count)
+            if self.bucket(k).exists():
+                with self.bucket(k).open("r+b") as file:
                     file.truncate(count * self.record.itemsize)
                     os.fsync(file.fileno())
+
+    def _check_length(self, k: int, count: int) -> None:
+        """Refuse a bucket that has fewer entries than were noted: somebody has cut or removed it."""
+        path = self.bucket(k)
+        found = path.stat().st_size if path.exists() else 0
+        if found < count * self.record.itemsize:
+            raise DataFileError(
+                f"{path} has {found:,} bytes where {count * self.record.itemsize:,} were written: remove the "
+                "folder, and sort again"
+            )
 
     def make_room(self) -> None:
         """Reserve the files of the sorted entries: a full disk is noticed before the work."""
@@ -107,6 +119,7 @@ class Order:
     def sort(self, k: int, counts: NDArray[np.int64]) -> Ties:
         """Sort bucket k, put its entries to where they belong, and return those that repeat another one."""
         first, last = self.cuts[k], self.cuts[k + 1]
+        self._check_length(k, int(counts[:, k].sum()))
         indptr, indices, packed = self._sorted(k, first, last)
         data = packed.view(self.dtype).reshape(len(packed), -1)
         ties = _ties(indptr, indices, last - first, first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from rankfold.data.errors import DataFileError
 
 NAME, LOCK = "manifest.json", "lock"
 FORMAT = 1
+_NO_LOCKS = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
 _MADE = "rows.", "columns.", "row_labels.", "col_labels.", "held_out.", "bucket-"
 _OURS = (NAME, LOCK, "given.", *_MADE)
 
@@ -76,12 +78,18 @@ def prepared(folder: Path) -> None:
 def locked(folder: Path) -> Iterator[None]:
     """Let nobody else sort into a folder meanwhile; the lock goes with its process."""
     with (folder / LOCK).open("wb") as file:
-        if os.name == "posix":
-            fcntl: Any = import_module("fcntl")
-            try:
-                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ValueError(
-                    f"{folder}: another process is sorting into this folder: wait for it"
-                ) from None
+        if not _lock(file.fileno()):
+            raise ValueError(f"{folder}: another process is sorting into this folder: wait for it")
         yield
+
+
+def _lock(handle: int) -> bool:
+    """Whether nobody else has the lock of a file, as far as the system knows of locks."""
+    if os.name != "posix":
+        return True
+    fcntl: Any = import_module("fcntl")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno in _NO_LOCKS
+    return True

@@ -124,7 +124,7 @@ class Sort:
             self._settle(orders, counts, held * record.itemsize)
             for block, left in self._blocks(k):
                 places = [
-                    at if known is None else places_of(own, known)[at]
+                    at if own is None or known is None else places_of(own, known)[at]
                     for at, own, known in zip((block.rows, block.cols), block.labels, labels, strict=True)
                 ]
                 kept = [each[left] for each in places]
@@ -135,7 +135,7 @@ class Sort:
                     False,
                 )
                 if len(left) < len(block.rows):
-                    held += _append(apart, record, *places, block.data, left)
+                    held += _append(apart, record, places[0], places[1], block.data, left)
             self._settle(orders, counts, held * record.itemsize)
             lists = [each.tolist() for each in counts]
             self.manifest.note(split={"sources": k + 1, "held_out": held, "counts": lists, "done": False})

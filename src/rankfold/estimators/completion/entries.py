@@ -29,8 +29,8 @@ from rankfold.estimators.tensors import without_tensors
 Names = tuple[NDArray[Any], NDArray[Any]]
 
 
-def training_data(X: Any, y: Any, shape: Any = None) -> Triples | SortedFolder:
-    """Return a sorted folder as it is, and anything else as triples."""
+def training_entries(X: Any, y: Any, shape: Any = None) -> Triples | SortedFolder:
+    """Return pairs and values as triples, or a sorted folder as it is."""
     if not isinstance(X, SortedFolder):
         return training_triples(X, y, shape)
     if y is not None:
@@ -43,7 +43,7 @@ def training_data(X: Any, y: Any, shape: Any = None) -> Triples | SortedFolder:
 def training_triples(X: Any, y: Any, shape: Any = None) -> Triples:
     """Return pairs and values as triples: labels numbered in sorted order or, with a shape, positions."""
     if isinstance(X, SortedFolder):
-        raise TypeError("entries on disk are for rankfold.MatrixCompletion: give them in memory here")
+        raise TypeError("this estimator takes its entries in memory: give pairs, or Triples, no SortedFolder")
     shape = None if shape is None else checked_shape(shape)
     if isinstance(X, Triples) and y is None:
         return _own_triples(X, shape)

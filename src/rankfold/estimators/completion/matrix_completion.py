@@ -25,7 +25,7 @@ from rankfold.estimators.completion.completed import CompletedMatrix
 from rankfold.estimators.completion.entries import (
     completion_of,
     refuse_without_room,
-    training_data,
+    training_entries,
     warn_if_all_equal,
 )
 from rankfold.estimators.completion.joint import Joint
@@ -256,7 +256,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         if isinstance(X, SpreadTriples):
             spread.fit(self, X, MAX_ENTRIES, callback=callback, checkpoint=checkpoint, resume=resume)
             return self
-        data = training_data(X, y, self.shape)
+        data = training_entries(X, y, self.shape)
         refuse_without_room(data.shape, self.rank, self.dtype)
         known = isinstance(X, Triples | SortedFolder)
         validate_data(self, np.empty((0, 2)) if known else X, skip_check_array=True)
