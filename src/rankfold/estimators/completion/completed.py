@@ -157,7 +157,7 @@ class CompletedMatrix(Featured):
         check_is_fitted(self)
         if not hasattr(self, "_entries"):
             raise ValueError(
-                "this model was read from a file, folded in, or fitted to entries on disk, and holds no values "
+                "this model was read from a file, folded in, or fitted to entries on disk, and has no values "
                 "to report on: call report on the model that was fitted, or use `rankfold complete --report`"
             )
         held_out = None if X is None else Entries(*self._find(X), np.asarray(given_values(X, y), dtype=float))
