@@ -25,20 +25,25 @@ MOST_NORMAL = 1 << 18
 
 
 def dominant_svd(
-    S: Operator, rank: int, seed: int = 0, first: Array | None = None, tolerance: float = TOLERANCE
+    S: Operator,
+    rank: int,
+    seed: int = 0,
+    first: Array | None = None,
+    tolerance: float = TOLERANCE,
+    most: int = MAX_STEPS,
 ) -> tuple[Array, Array, Array]:
     """Return the `rank` largest singular values and their vectors, S ≈ U diag(s) Vᵀ.
 
     Block Golub-Kahan-Lanczos with full reorthogonalisation, from `random_block`, or from `first` if right
     singular vectors are known nearly: S V = U B with B block bidiagonal, whose singular values and residuals
-    come for free. Stops at residuals of `tolerance` times the largest value, or after `MAX_STEPS`. All arrays
+    come for free. Stops at residuals of `tolerance` times the largest value, or after `most`. All arrays
     are of the library of `first`, and where it lives; B is small, and NumPy's.
     """
     V_k = random_block(S.shape, rank, seed).astype(S.dtype, copy=False) if first is None else first
     width = V_k.shape[1]
     if min(S.shape) <= 4 * width:
         return _thin_svd(S, rank, V_k)
-    steps = min(MAX_STEPS, min(S.shape) // width)
+    steps = min(most, min(S.shape) // width)
     U: list[Array] = []
     V: list[Array] = []
     B = np.zeros((steps * width, steps * width), S.dtype)
