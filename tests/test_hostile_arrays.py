@@ -394,7 +394,9 @@ def test_the_positions_of_a_model_are_checked_before_a_kernel_goes_by_them():
     fitted = model().fit(PAIRS, VALUES)
     with pytest.raises(ValueError, match="read-only"):
         fitted.observed_.indices[:] = 4_000_000_000
-    fitted.partial_fit(PAIRS[:1], VALUES[:1]).observed_.indices[:] = 4_000_000_000
+    fitted.observed_ = fitted.observed_._replace(
+        indices=np.full_like(fitted.observed_.indices, 4_000_000_000)
+    )
     with pytest.raises(ValueError, match="an index is 4000000000, and there are 3 columns"):
         fitted.partial_fit(PAIRS[:1], VALUES[:1])
 

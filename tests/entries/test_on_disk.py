@@ -124,9 +124,9 @@ def test_no_pass_holds_a_number_for_each_entry(monkeypatch):
     entries = type(entries)(
         rng.integers(3000, size=n), rng.integers(2000, size=n), rng.standard_normal(n), shape
     )
-    disk, (L, R, dL, dR) = on_disk(entries, part=20_000), factors(shape, 3)
+    disk, (L, R, dL, dR) = on_disk(entries, part=20_000), factors(shape, 8)
     warm = on_disk(draw(0, 20, 20), part=50)
-    small = factors((20, 20), 3)
+    small = factors((20, 20), 8)  # a rank whose kernels serve data of any size
 
     def work(store, L, R, dL, dR):
         yield store.evaluate(L, R, SQUARE)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from rankfold import kernels
-from rankfold.entries.arrays import checked_factors, like
+from rankfold.entries.arrays import like
 from rankfold.entries.disk_side import PART, DiskSide, Mapped
 from rankfold.entries.observed import BLOCK, Observed, index_type, three
 from rankfold.entries.operators import ComputedMatrix
@@ -93,23 +93,24 @@ class OnDisk(Observed):
 
     def evaluate(self, L: Array, R: Array, loss: EntryLoss) -> tuple[float, Array, Array]:
         """Mean loss at W = L Rᵀ, S R and SᵀL."""
-        A, B = checked_factors(self.shape, (L,), (R,))
+        A, B = self._factors((L,), (R,))
         kernel = kernels.sweeps.evaluation(A.shape[1], loss.kernel_key, self.weighted)
         f_L, f_R = np.empty_like(A), np.empty_like(B)
         total = _summed(self.by_row, kernel, (A, B), (loss.parameter, 1 / self.size), f_L)
         _summed(self.by_column, kernel, (B, A), (loss.parameter, 1 / self.size), f_R)
+        f_L, f_R = (kernels.layout.narrowed(np.shape(L)[1], f) for f in (f_L, f_R))
         return total / self.size, like(L, f_L), like(L, f_R)
 
     def value(self, L: Array, R: Array, loss: EntryLoss) -> float:
         """Mean loss at L Rᵀ alone."""
-        A, B = checked_factors(self.shape, (L,), (R,))
+        A, B = self._factors((L,), (R,))
         kernel = kernels.sweeps.evaluation(A.shape[1], loss.kernel_key, self.weighted, partials=False)
         return _summed(self.by_row, kernel, (A, B), (loss.parameter, 0.0), A) / self.size
 
     def _change(
         self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss, model: bool
     ) -> tuple[Array, Array]:
-        A, dA, B, dB = checked_factors(self.shape, (L, dL), (R, dR))
+        A, dA, B, dB = self._factors((L, dL), (R, dR))
         kernel = kernels.sweeps.derivative(A.shape[1], loss.kernel_key, self.weighted, model)
         constants, found = (loss.parameter, 1 / self.size), []
         for side, (X, dX), others in ((self.by_row, (A, dA), (B, dB)), (self.by_column, (B, dB), (A, dA))):
@@ -117,7 +118,7 @@ class OnDisk(Observed):
             for lines, part in side.parts():
                 Xs = kernels.layout.laid_out(X[lines], dX[lines])
                 sweep(kernel, 2 * part.indices.size * X.shape[1], (part, (Xs, Ys, *constants, out[lines])))
-            found.append(like(L, out))
+            found.append(like(L, kernels.layout.narrowed(np.shape(L)[1], out)))
         return found[0], found[1]
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int = 1) -> NDArray[np.float64]:
@@ -125,7 +126,7 @@ class OnDisk(Observed):
 
         The rows of the sample are those of `Observed`, and nothing else is read for it.
         """
-        arrays = checked_factors(self.shape, Ls, Rs)
+        arrays = self._factors(Ls, Rs)
         if every < 1:
             raise ValueError(f"every must be at least 1: one in so many rows is taken; got {every!r}")
         As, Bs = arrays[: len(Ls)], arrays[len(Ls) :]
@@ -153,8 +154,8 @@ class OnDisk(Observed):
 
     def blocks(self, L: Array, R: Array, loss: EntryLoss) -> tuple[NDArray[Any], NDArray[Any]]:
         """Blocks of the second derivatives, line by line."""
-        A, B = checked_factors(self.shape, (L,), (R,))
-        r = A.shape[1]
+        A, B = self._factors((L,), (R,))
+        r, rank = A.shape[1], np.shape(L)[1]
         kernel = kernels.line_blocks.blocks(r, loss.kernel_key, self.weighted)
         found = []
         for side, X, Y in ((self.by_row, A, B), (self.by_column, B, A)):
@@ -163,12 +164,12 @@ class OnDisk(Observed):
                 own = out[lines.start * r : lines.stop * r]
                 arguments = X[lines], Y, loss.parameter, 1 / self.size, own
                 sweep(kernel, part.indices.size * r * r, (part, arguments))
-            found.append(out.reshape(-1, r, r))
+            found.append(np.ascontiguousarray(out.reshape(-1, r, r)[:, :rank, :rank]))
         return found[0], found[1]
 
     def slopes(self, L: Array, R: Array, loss: EntryLoss, scale: float) -> ComputedMatrix:
         """Return `scale` times the (weighted) first derivatives of the loss, computed at each product."""
-        A, B = checked_factors(self.shape, (L,), (R,))
+        A, B = self._factors((L,), (R,))
         kernel = kernels.sweeps.slopes(A.shape[1], loss.kernel_key, self.weighted)
 
         def values(k: int, part: Part) -> Floats:
