@@ -25,7 +25,7 @@ def test_a_column_of_deviations_is_asked_for(tmp_path, table):
     words = (table, *FAST, "--bayesian", "--holdout", "0.2", "-o", model, "--report", page)
     said = run("complete", *words).stdout
     assert "Intervals for 90% of the entries hold" in said
-    assert "promised" in page.read_text("utf-8")
+    assert "Calibration: how many held-out entries" in page.read_text("utf-8")
     lines = list(csv.DictReader(io.StringIO(run("predict", model, "-", "--std", stdin=PAIRS).stdout)))
     assert list(lines[0]) == ["user", "film", "prediction", "std"]
     pairs = [(line["user"], line["film"]) for line in lines]

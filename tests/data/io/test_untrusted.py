@@ -132,11 +132,6 @@ def test_a_long_string_that_comes_often_is_not_repeated_in_memory(tmp_path):
         list(read_pairs(path, LabelIndex(1, np.array(["x"])), LabelIndex(9)))
 
 
-def test_numbers_of_parquet_that_do_not_fit_name_the_column(tmp_path):
-    far = pa.array([2**64 - 1], pa.uint64())
-    refused(tmp_path, "x.parquet", table_file(far, [1], [1.0]), "column 'who' cannot be read")
-
-
 def test_a_pair_behind_a_field_without_end_is_refused_by_line():
     text = b"ann,7,x\nbob,7," + b"x" * 140_000 + b"\nzoe,7,x\n"
     (batch,) = read_pairs(io.BytesIO(text), LabelIndex(1, np.array(["ann"])), LabelIndex(9), header=False)
