@@ -78,7 +78,11 @@ def test_without_a_gpu():
 def test_without_a_package(missing):
     program = f"""
 import sys
-sys.modules[{missing!r}] = None
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name == {missing!r}:
+            raise ModuleNotFoundError("No module named " + repr(name), name=name)
+sys.meta_path.insert(0, Missing())
 import rankfold as rf
 rf.Completion([0], [0], [1.0], (2, 2), device="cuda")
 """

@@ -38,7 +38,7 @@ DEFAULTS = {
         "tol": "auto",
         "dtype": "float64",
     }
-    | {"shape": None, "bayesian": "auto", "device": "cpu"},
+    | {"shape": None, "bayesian": "auto", "clip": False, "device": "cpu"},
     "ImplicitFeedback": COMMON
     | {"rank": "auto", "alpha": 4.0, "regularization": "auto", "tol": 1e-4, "max_iter": 200}
     | {"dtype": "float64", "shape": None},
