@@ -35,9 +35,9 @@ class OffsetSystem:
     def __init__(
         self, store: Any, mean: float | None, rows: float | None, cols: float | None, by_counts: bool
     ):
+        observed = _at_hand(store)
         self.size: int = store.size
         self.places: Any = getattr(store, "places", None)
-        observed = _at_hand(store)
         self.entry_weights, values = _on_pattern(observed)
         self._there: Product = _as_double if isinstance(observed, Observed) else observed.as_double
         ones = [self._there(np.ones((d, 1))) for d in observed.shape]
