@@ -192,7 +192,7 @@ def _at_hand(store: Any) -> Any:
         )
     if not (isinstance(observed, Observed) or getattr(observed, "on_device", False)):
         raise TypeError(
-            f"offsets need the entries in memory, and {type(store).__name__} holds them elsewhere"
+            f"offsets need the entries in memory; these are held by {type(store).__name__}"
         )
     return observed
 
