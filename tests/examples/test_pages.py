@@ -22,7 +22,10 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUN = ("python", "console")
 # Pages whose examples cannot run here, each with the reason.
-SKIPPED = {"docs/gpu.md": "needs a GPU"}
+SKIPPED = {
+    "docs/gpu.md": "needs a GPU",
+    "docs/several-machines.md": "needs torchrun; tests/distributed does what it shows",
+}
 
 
 def blocks_of(page):
