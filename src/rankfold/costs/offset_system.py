@@ -191,9 +191,7 @@ def _at_hand(store: Any) -> Any:
             "offsets need entries in memory in every process: start fewer processes, or on the CPU"
         )
     if not (isinstance(observed, Observed) or getattr(observed, "on_device", False)):
-        raise TypeError(
-            f"offsets need the entries in memory; these are held by {type(store).__name__}"
-        )
+        raise TypeError(f"offsets need the entries in memory; these are held by {type(store).__name__}")
     return observed
 
 
