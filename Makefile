@@ -28,7 +28,7 @@ demo: .venv/base       ## complete a matrix: a table, demo.png and demo.html
 	$(BIN)/rankfold demo
 
 test: .venv/test       ## unit, property and documentation tests
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 # The oldest versions that pyproject.toml allows, in a virtual environment of their own; the newest are those of
 # `make test`. torch is the one that is always there: older builds take gigabytes of CUDA packages along.
