@@ -361,3 +361,31 @@ def test_integer_ids_of_files_are_labels(tmp_path):
     assert {line["column"] for line in found[f"{10**15 + 7}"]} <= set(range(-5, 1))
     unknown = run("predict", tmp_path / "model", "-", "--no-header", stdin=f"{10**15},-3\n{10**40},-3\n")
     assert "1 of 2 pairs have a row or column that the model does not know" in unknown.stderr
+
+
+FOUR = "user,film,stars\nann,Heat,5\nann,Dune,3\nbob,Heat,4\ncat,Heat,2\n"
+
+
+def test_four_ratings_leave_none_to_hold_out(tmp_path):
+    path = tmp_path / "four.csv"
+    path.write_text(FOUR)
+    said = fails("complete", path, *FAST, "--holdout", "0.1")
+    assert "--holdout 0.1 of 4 entries is none: hold out a larger part, or nothing" in said
+
+
+def test_a_rank_beyond_the_matrix_is_said_to_be_the_largest(tmp_path):
+    path = tmp_path / "four.csv"
+    path.write_text(FOUR)
+    told = run("complete", path, "--rank", "5", "--regularization", "1", "--json")
+    assert "a 3 × 2 matrix has no higher rank than 2: that is taken" in told.stderr
+    assert json.loads(told.stdout)["rank"] == 2
+    told = run("complete", path, "--rank", "2", "--regularization", "1", "--json")
+    assert "no higher rank" not in told.stderr
+
+
+def test_a_misspelt_user_is_no_defect(tmp_path):
+    path, model = tmp_path / "four.csv", tmp_path / "m.rankfold"
+    path.write_text(FOUR)
+    run("complete", path, "--rank", "1", "--regularization", "1", "-o", model)
+    said = fails("recommend", model, "--for", "anne")
+    assert said == "rankfold: the row label 'anne' is not in this model: did you mean 'ann'?\n"

@@ -108,7 +108,12 @@ def _whole(source: Source) -> tuple[Triples, Entries | None, dict[str, Any]]:
     train, features = with_features(train, source.row_features, source.col_features)
     if isinstance(source.held_out, str) or not source.held_out:
         return train, None, features
+    known = len(train)
     train, apart = split(train, source.held_out, source.seed)
+    if not len(apart):
+        raise ValueError(
+            f"--holdout {source.held_out:g} of {known:,} entries is none: hold out a larger part, or nothing"
+        )
     return train, Entries(apart.rows, apart.cols, apart.values), features
 
 
@@ -129,7 +134,10 @@ def fit(
     data: Data, model: rf.MatrixCompletion, checkpoint: Path | None, resume: Path | None, callback: Callback
 ) -> Fit:
     """Fit the model; Ctrl-C during the last fit leaves the best one so far."""
-    began = perf_counter()
+    began, largest = perf_counter(), min(data.train.shape)
+    if model.rank != "auto" and model.rank > largest:
+        d1, d2 = data.train.shape
+        note(f"rankfold: a {d1:,} × {d2:,} matrix has no higher rank than {largest:,}: that is taken")
     try:
         model.fit(data.train, **data.features, callback=callback, checkpoint=checkpoint, resume=resume)
     except KeyboardInterrupt:

@@ -112,9 +112,10 @@ def explained(error: Exception) -> str:
         return f"this needs {error.name}: pip install {wanted}"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {error.strerror or error}"
+    from rankfold.data.labels import UnknownLabelError
     from rankfold.distributed.collectives import RanksError
 
-    if isinstance(error, ValueError | OSError | RanksError):
+    if isinstance(error, ValueError | OSError | RanksError | UnknownLabelError):
         return str(error)
     if isinstance(error, MemoryError):
         return "out of memory: a lower rank needs less"

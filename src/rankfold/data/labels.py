@@ -189,7 +189,9 @@ class LabelIndex:
         """Raise TypeError if names are of another kind than the labels, such as strings and integers."""
         if names.size and kind_of(names) != kind_of(labels):
             like, first = _plain(labels[0]), _plain(names[0])
-            raise TypeError(f"the {self.kind} labels of this model are like {like!r}; got {first!r}")
+            raise TypeError(
+                f"the {self.kind} labels of this model are like {like!r}; got {first!r}: give such labels"
+            )
 
     def _unknown(self, name: Any) -> str:
         if self.labels is None:
