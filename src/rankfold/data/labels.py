@@ -200,7 +200,9 @@ class LabelIndex:
         if kind_of(self.labels) == kind_of(np.asarray(name)):
             place = int(np.searchsorted(self.labels, name, sorter=order))
         near, name = self.labels[order[max(0, place - _COMPARED) : place + _COMPARED]], _plain(name)
-        match = difflib.get_close_matches(str(name), _texts(near), n=1, cutoff=0.5)
+        # Numbers that look alike are other things: only words are misspelt.
+        words = isinstance(name, str)
+        match = difflib.get_close_matches(name, _texts(near), n=1, cutoff=0.5) if words else []
         hint = f": did you mean {match[0]!r}?" if match else f", which knows {self.size} others"
         return f"the {self.kind} label {name!r} is not in this model{hint}"
 
