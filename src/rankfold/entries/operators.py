@@ -14,7 +14,7 @@ from rankfold import kernels
 from rankfold.entries.arrays import like, to_numpy
 from rankfold.entries.given_arrays import vector_of
 from rankfold.entries.sorted_entries import Part, SortedEntries
-from rankfold.entries.store import Array
+from rankfold.entries.store import Array, Operator
 
 Floats = NDArray[Any]
 
@@ -99,6 +99,33 @@ class Indicator:
     def transposed_times(self, X: Array) -> Array:
         """Sᵀ X."""
         return product(self.observed.sides[1], X, None)
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """diag(rows) S diag(cols), by products alone; the diagonals are columns."""
+
+    matrix: Operator
+    rows: Array
+    cols: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of S."""
+        return self.matrix.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of S."""
+        return self.matrix.dtype
+
+    def __matmul__(self, X: Array) -> Array:
+        """Multiply by it."""
+        return self.rows * (self.matrix @ (self.cols * X))
+
+    def transposed_times(self, X: Array) -> Array:
+        """Multiply by its transpose."""
+        return self.cols * self.matrix.transposed_times(self.rows * X)
 
 
 def product(

@@ -26,7 +26,7 @@ from rankfold.costs.completion import Completion
 from rankfold.costs.offsets import Offsets
 from rankfold.entries.lanczos import MAX_STEPS, MIN_WIDTH, dominant_svd
 from rankfold.entries.on_disk import OnDisk
-from rankfold.entries.store import Operator
+from rankfold.entries.operators import Scaled
 from rankfold.estimators.completion.convex_lines import ConvexLines
 from rankfold.estimators.completion.lines import FactorPair, solve_lines
 from rankfold.estimators.completion.offsets import counts
@@ -275,40 +275,18 @@ class Joint(Cost):
         """Drop the columns of the constants."""
         return (f_L[:, :-1], np.delete(f_R, -2, axis=1)) if self.bias else (f_L, f_R)
 
-    def _slope(self, G: Floats, H: Floats) -> _Scaled:
+    def _slope(self, G: Floats, H: Floats) -> Scaled:
         """D_r^-½ S D_c^-½ for S = -|Ω|/2 times the gradient of the losses at W = 0 and these offsets."""
         if not G.shape[1]:
             G, H = (np.zeros((d, 1), X.dtype) for d, X in zip(self.shape, (G, H), strict=True))
         S = self.completion.observed.slopes(*self.widened(G, H), self.completion.loss, -0.5)
-        return _Scaled(S, 1 / np.sqrt(self.roots[0]), 1 / np.sqrt(self.roots[1]))
+        rows, cols = ((1 / np.sqrt(root))[:, None].astype(S.dtype) for root in self.roots)
+        return Scaled(S, rows, cols)
 
     def _unscaled(self, U: Floats, s: Floats, V: Floats) -> FactorPair:
         """D_r^-½ U s^½ and D_c^-½ V s^½."""
         (rows, cols), roots = self.roots, np.sqrt(s)
         return _times(1 / np.sqrt(rows), U * roots), _times(1 / np.sqrt(cols), V * roots)
-
-
-@dataclass(frozen=True, eq=False)
-class _Scaled:
-    """diag(rows) S diag(cols), by products alone."""
-
-    matrix: Operator
-    rows: Floats
-    cols: Floats
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.matrix.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.matrix.dtype
-
-    def __matmul__(self, X: Floats) -> Floats:
-        return _times(self.rows, self.matrix @ _times(self.cols, X))
-
-    def transposed_times(self, X: Floats) -> Floats:
-        return _times(self.cols, self.matrix.transposed_times(_times(self.rows, X)))
 
 
 def _times(diagonal: Floats, X: Floats) -> Floats:

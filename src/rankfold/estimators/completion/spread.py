@@ -24,7 +24,8 @@ from rankfold.distributed.entries import SpreadEntries
 from rankfold.distributed.spreading import SpreadTriples
 from rankfold.entries.lanczos import dominant_svd, random_block
 from rankfold.entries.observed import Observed
-from rankfold.entries.store import Array, Operator
+from rankfold.entries.operators import Scaled
+from rankfold.entries.store import Array
 from rankfold.estimators.completion.choosing import Choice, choose
 from rankfold.estimators.completion.joint import LIFT, Shrinkage
 from rankfold.estimators.completion.pattern import Pattern
@@ -168,7 +169,7 @@ class _Penalised:
             mean, b, c = self.offsets(*(np.zeros((d, 1)) for d in store.shape))
             store = store.with_values(lambda i, j, y: y - (mean + b[i] + c[j]))
         scales = [1 / np.sqrt(root)[:, None] for root in self.roots]
-        S = _Scaled(store.targets(self.completion.loss), *scales)
+        S = Scaled(store.targets(self.completion.loss), *scales)
         first = store.asarray(random_block(store.shape, rank, seed))
         U, s, V = dominant_svd(S, rank, first=first)
         if not self.completion.quadratic:
@@ -194,29 +195,6 @@ class _Penalised:
         L, R = (np.zeros((d, rank)) for d in self.completion.shape)
         trace = Trace([TraceRow(0, self.cost.value_at_zero, 0.0, 0.0)])
         return Fitted((L, R), self.offsets(L, R), trace, stop)
-
-
-@dataclass(frozen=True, eq=False)
-class _Scaled:
-    """diag(rows) S diag(cols), by products alone."""
-
-    matrix: Operator
-    rows: NDArray[Any]
-    cols: NDArray[Any]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.matrix.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.matrix.dtype
-
-    def __matmul__(self, X: Array) -> Array:
-        return self.rows * (self.matrix @ (self.cols * X))
-
-    def transposed_times(self, X: Array) -> Array:
-        return self.cols * self.matrix.transposed_times(self.rows * X)
 
 
 def _store(cost: Completion) -> SpreadEntries:
