@@ -1,5 +1,7 @@
 """With pandas: what a newcomer does with a DataFrame works, or says what to do."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -32,10 +34,31 @@ MODEL = fitted()
 def test_recommendations_make_a_table(table):
     found = MODEL.recommend(["u03", "u07"], n=4)
     made = table(found)
-    assert list(made.columns) == ["rows", "cols", "scores"]
+    assert list(made.columns) == ["user", "film", "scores"]
     assert made.shape == (8, 3)
-    assert list(made["rows"]) == ["u03"] * 4 + ["u07"] * 4
+    assert list(made["user"]) == ["u03"] * 4 + ["u07"] * 4
     np.testing.assert_array_equal(np.asarray(made["scores"]), found.scores)
+
+
+@pytest.mark.parametrize("names", [None, ("0", "1", "2"), ("film", "scores", "stars")])
+def test_columns_without_names_of_use_are_rows_and_cols(names):
+    triples = rf.data.Triples(np.array([0, 1, 2]), np.array([0, 1, 1]), np.array([1.0, 2.0, 1.0]), (3, 2))
+    model = rf.MatrixCompletion(rank=1, regularization=1.0).fit(replace(triples, names=names))
+    assert list(model.recommend([0])) == ["rows", "cols", "scores"]
+
+
+@pytest.mark.parametrize("estimator", [rf.MatrixCompletion, rf.ImplicitFeedback])
+def test_a_model_of_triples_knows_the_names_in_their_file(estimator):
+    triples = rf.data.Triples(np.array([0, 1, 2]), np.array([0, 1, 1]), np.array([1.0, 2.0, 1.0]), (3, 2))
+    named = replace(triples, names=("user", "film", "stars"))
+    model = estimator(rank=1, regularization=0.1).fit(named)
+    assert model.feature_names_in_.tolist() == ["user", "film"]
+    found = model.recommend([0, 2])
+    assert list(found) == ["user", "film", "scores"]
+    assert found.rows is found["user"]
+    assert found.cols is found["film"]
+    assert repr(named) == "<Triples: 3 entries of a 3 × 2 matrix: 'user', 'film', 'stars'>"
+    assert not hasattr(model.fit(triples), "feature_names_in_")
 
 
 def test_neighbours_make_a_table():

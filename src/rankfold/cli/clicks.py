@@ -51,7 +51,6 @@ def clicks(
     """
     with working("starting"):
         import rankfold as rf
-        from rankfold.cli.models import keep_names
         from rankfold.cli.taken_columns import tell_taken
         from rankfold.data.io.streams import name_of
         from rankfold.run.stopping import StopKind
@@ -70,7 +69,6 @@ def clicks(
     with Scope() as scope:  # from the first iteration of the last fit on, a signal waits for the file
         began = perf_counter()
         model.fit(train, callback=lambda progress: scope.keep())
-        keep_names(model, data.names)
         seconds = perf_counter() - began
         if output is not None:
             rf.save(model, output)

@@ -15,7 +15,6 @@ from rankfold.cli import spilling
 from rankfold.cli.console import note, print_json, print_table, say, working
 from rankfold.cli.features import with_features
 from rankfold.cli.labels import visible
-from rankfold.cli.models import keep_names
 from rankfold.cli.repeated import names_of, refuse_repeated
 from rankfold.cli.taken_columns import hints, refuse_wide, tell_taken
 from rankfold.data import LabelIndex, SortedFolder, Triples, read_triples, split
@@ -153,7 +152,6 @@ def fit(
             f"rankfold: warning: {repeated:,} entries repeat a pair{first}; each counts as an observation "
             "(--duplicates error refuses them)"
         )
-    keep_names(model, data.train.names)
     return Fit(model, repeated, perf_counter() - began, data.train.names)
 
 

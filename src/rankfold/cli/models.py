@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,14 +32,6 @@ def clipping(model: Any, clip: bool, path: Path) -> Any:
             "this version; fit it again"
         )
     return model.set_params(clip=True) if clip else model
-
-
-def keep_names(model: Any, names: Sequence[str] | None) -> None:
-    """Let a model know what the file that it was fitted to calls its columns, if that has names for them."""
-    import numpy as np
-
-    if names is not None and not all(name.isdecimal() for name in names):
-        model.feature_names_in_ = np.array(names[:2], dtype=object)
 
 
 def names_of(model: Any) -> tuple[str, str]:

@@ -15,7 +15,7 @@ Factor = NDArray[np.float64]
 CHUNK = 1 << 16  # entries gathered at a time: both gathered factors stay in cache
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class CompletionInstance(Triples):
     """Observed entries, as `Triples`, of a known low-rank matrix W* = L Rᵀ: L and R are without noise."""
 

@@ -14,7 +14,7 @@ KINDS = ("rows", "iu", "integers"), ("cols", "iu", "integers"), ("values", "biuf
 AnyTriples = TypeVar("AnyTriples", bound="Triples")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Triples:
     """The known entries of a matrix, as three arrays: entry k is `values[k]` at (`rows[k]`, `cols[k]`).
 
@@ -42,6 +42,8 @@ class Triples:
     >>> triples = Triples(np.array([0, 1]), np.array([1, 0]), np.array([5.0, 3.0]), (2, 2), names)
     >>> len(triples), triples.row_labels[triples.rows].tolist()
     (2, ['ann', 'bob'])
+    >>> triples
+    <Triples: 2 entries of a 2 × 2 matrix>
     """
 
     rows: NDArray[np.integer]
@@ -68,6 +70,11 @@ class Triples:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def __repr__(self) -> str:
+        d1, d2 = self.shape
+        named = "" if self.names is None else f": {', '.join(map(repr, self.names))}"
+        return f"<{type(self).__name__}: {len(self):,} entries of a {d1:,} × {d2:,} matrix{named}>"
 
 
 def index_dtype(shape: tuple[int, int]) -> type[np.int32] | type[np.int64]:

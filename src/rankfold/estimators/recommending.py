@@ -78,7 +78,9 @@ class Recommender:
         """Return the columns with the largest predictions for each of some rows, best first within each.
 
         The arrays `rows`, `cols` and `scores` have one length, and `pandas.DataFrame(...)` makes a table of
-        them. A column without a single entry in the data is never recommended.
+        them, with the names that rows and columns had in the DataFrame or the file that was fitted. A column
+        without a single entry in the data is never recommended. A model that clips its predictions orders
+        them first: those beyond the end of the range are shown as that end, the largest of them first.
 
         Parameters
         ----------
@@ -107,7 +109,9 @@ class Recommender:
             return found
 
         query, cols, found = largest(positions, self.shape_[1], n, scores)
-        return Recommendations(wanted[query], self._index(Axis.COLUMN).names(cols), self._in_range(found))
+        names = getattr(self, "feature_names_in_", ("rows", "cols"))
+        best = self._index(Axis.COLUMN).names(cols)
+        return Recommendations(wanted[query], best, self._in_range(found), (str(names[0]), str(names[1])))
 
     def similar(self, items: Any, n: int = 10, *, side: SideName = "column") -> Neighbours:
         """Return the columns (or rows) most like each of some columns (or rows), most alike first.

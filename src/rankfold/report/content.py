@@ -85,7 +85,8 @@ class Report:
     singular_values
         Those of the fitted matrix, without offsets.
     residuals
-        Value minus prediction, of fitted entries, or of held-out ones where there are some; a sample.
+        Value minus prediction, of fitted entries, or of held-out ones where there are some; a sample. Empty
+        where no values are known.
     errors
         Root-mean-square error by method on the held-out entries, ours last; empty if none were held out.
     settings

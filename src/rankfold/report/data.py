@@ -40,6 +40,9 @@ class DataSummary:
     outliers, fences
         How many values are far out, and the two values beyond which they are: three interquartile ranges
         below and above the quartiles.
+    searched
+        Whether constant rows and columns, and values far out, were looked for: not so where the values are
+        on disk, or no longer known. Then `mean` and `deviation` may be NaN.
     """
 
     source: str
@@ -56,6 +59,7 @@ class DataSummary:
     constant_cols: int = 0
     outliers: int = 0
     fences: tuple[float, float] = (-np.inf, np.inf)
+    searched: bool = True
 
     @classmethod
     def of(

@@ -21,10 +21,8 @@ RESIDUAL_BARS = 41  # odd, so that one is centred at 0
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 SPREAD = 4.0  # standard deviations of the residuals that are drawn
 TELLING = 1.2  # a cost that falls by less than this factor makes a chart that says nothing
-_LOOKED_FOR = (
-    "None found. Looked for: pairs that come twice, constant rows and columns, values far out, rows and "
-    "columns with fewer entries than the rank."
-)
+_LOOKED_FOR = ("pairs that come twice", "rows and columns with fewer entries than the rank")
+_AMONG_VALUES = ("constant rows and columns", "values far out")
 
 
 def write_report(report: Report, path: str | os.PathLike[str]) -> None:
@@ -138,23 +136,42 @@ def _nearest(numbers: Sequence[float], wanted: float) -> int:
 
 def _data(data: DataSummary, rank: int) -> str:
     names = data.columns or Columns()
-    spread = f"{data.least:.4g} to {data.largest:.4g}, mean {data.mean:.4g} ± {data.deviation:.3g}"
     facts = [
         *([("columns used", f"{names.row} × {names.col} → {names.value}")] if data.columns else []),
         ("rows", _counts(data.row_counts)),
         ("columns", _counts(data.col_counts)),
-        ("values", spread),
+        ("values", _spread(data)),
     ]
-    problems = data.problems(rank)
-    listed = "".join(f"<li>{escape(problem)}</li>" for problem in problems)
-    found = f'<ul class="problems">{listed}</ul>' if problems else f"<p>{_LOOKED_FOR}</p>"
     drawn = []
     for name, called, counts in (("row", names.row, data.row_counts), ("column", names.col, data.col_counts)):
         edges, heights, log = charts.bins(counts)
         chart = charts.histogram(edges, heights, f"entries of a {name}", f"{name}s", log)
         beside = "" if called == name else f" ({called})"
         drawn.append(_figure(chart, f"Number of {name}s{beside} by their number of entries"))
-    return _section("The data", _table(facts)) + _section("Problems in the data", found + _grid(*drawn))
+    return _section("The data", _table(facts)) + _section(
+        "Problems in the data", _found(data, rank) + _grid(*drawn)
+    )
+
+
+def _spread(data: DataSummary) -> str:
+    """Say what is known of the values: a model that was read from a file knows their range at most."""
+    parts = []
+    if np.isfinite(data.least):
+        parts.append(f"{data.least:.4g} to {data.largest:.4g}")
+    if np.isfinite(data.mean):
+        parts.append(f"mean {data.mean:.4g} ± {data.deviation:.3g}")
+    return ", ".join(parts) or "not kept with the model"
+
+
+def _found(data: DataSummary, rank: int) -> str:
+    """List the problems found, or what was looked for; and say what was not."""
+    problems = data.problems(rank)
+    looked = _LOOKED_FOR + (_AMONG_VALUES if data.searched else ())
+    words = f"<p>None found. Looked for: {', '.join(looked)}.</p>"
+    if problems:
+        listed = "".join(f"<li>{escape(problem)}</li>" for problem in problems)
+        words = f'<ul class="problems">{listed}</ul>'
+    return words if data.searched else f"{words}<p>Not looked for: {' and '.join(_AMONG_VALUES)}.</p>"
 
 
 def _counts(counts: Integers) -> str:
@@ -164,20 +181,22 @@ def _counts(counts: Integers) -> str:
 
 
 def _fit(report: Report) -> str:
+    words, drawn = _course(report)
+    values = charts.spectrum(report.singular_values, "k-th largest", "singular value")
+    drawn.append(_figure(values, "Singular values of the completed matrix, offsets not included"))
+    if report.residuals.size:
+        drawn.append(_residuals(report))
+    return _section("The fit", words + _grid(*drawn))
+
+
+def _residuals(report: Report) -> str:
     reach = SPREAD * float(np.std(report.residuals)) or 1.0
     edges = np.linspace(-reach, reach, RESIDUAL_BARS + 1)
     counts, _ = np.histogram(np.clip(report.residuals, -reach, reach), edges)
     whose = "held-out" if report.errors else "fitted"
-    values = charts.spectrum(report.singular_values, "k-th largest", "singular value")
     bars = charts.histogram(edges, counts, f"{report.data.unit} − prediction", "entries")
     caption = f"Residuals of {len(report.residuals):,} {whose} entries; the end bars hold all beyond them"
-    words, drawn = _course(report)
-    figures = (
-        *drawn,
-        _figure(values, "Singular values of the completed matrix, offsets not included"),
-        _figure(bars, caption),
-    )
-    return _section("The fit", words + _grid(*figures))
+    return _figure(bars, caption)
 
 
 def _course(report: Report) -> tuple[str, list[str]]:

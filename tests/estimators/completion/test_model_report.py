@@ -1,10 +1,12 @@
 """`model.report(path)`: the report of the command line, from Python."""
 
 import re
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
-import pytest
 
 import rankfold as rf
 from rankfold.estimators.completion import reporting
@@ -52,13 +54,57 @@ def test_what_was_chosen_is_shown():
     assert reporting.shown_settings(fitted(regularization=0.5))["regularization"] == "0.5"
 
 
-def test_a_model_from_a_file_holds_no_values(tmp_path):
-    model = fitted(regularization=0.5)
+def report_of(model, *held_out):
+    with TemporaryDirectory() as folder:
+        model.report(Path(folder) / "r.html", *held_out)
+        return (Path(folder) / "r.html").read_text("utf-8")
+
+
+def test_a_model_from_a_file_reports_without_its_values(tmp_path):
+    model = fitted(bayesian=True)
     rf.save(model, tmp_path / "m")
-    for other in (rf.load(tmp_path / "m"), model.fold_in(TRAIN)):
-        with pytest.raises(ValueError, match="call report on the model that was fitted"):
-            other.report(tmp_path / "r.html")
-    assert not (tmp_path / "r.html").exists()
+    loaded = rf.load(tmp_path / "m")
+    page, whole = report_of(loaded), report_of(model)
+    low, high = model.value_range_
+    assert f"<td>{low:.4g} to {high:.4g}</td>" in page
+    assert f"<td>{low:.4g} to {high:.4g}, mean " in whole
+    assert "Residuals of" in whole
+    assert "Residuals of" not in page
+    assert "<p>Not looked for: constant rows and columns and values far out.</p>" in page
+    assert "Not looked for" not in whole
+    assert "None found. Looked for: pairs that come twice, rows and columns with fewer entries than" in page
+    assert "nan" not in page
+    page, whole = report_of(loaded, APART), report_of(model, APART)
+    error = np.sqrt(np.mean((model.predict(APART) - APART.values) ** 2))
+    assert all(f"its error is {error:.4g}" in text for text in (page, whole))
+    assert all("Intervals that are to hold 90%" in text for text in (page, whole))
+    assert "the mean" in whole
+    assert "the mean" not in page
+    assert "held-out entries; the end bars" in page
+
+
+def test_a_model_of_earlier_days_reports_without_a_range():
+    model = fitted(regularization=0.5)
+    model._entries = model.value_range_ = None
+    assert "<td>not kept with the model</td>" in report_of(model)
+
+
+def test_models_folded_in_and_of_entries_on_disk_report_too(tmp_path):
+    assert "40 × 30" in report_of(fitted(regularization=0.5).fold_in(TRAIN))
+    model = fitted(regularization=0.5)
+    model.fit(rf.data.sort_into(tmp_path / "sorted", TRAIN, shape=TRAIN.shape))
+    assert "Residuals of" not in report_of(model)  # of the fit before
+
+
+def test_the_report_names_columns_as_the_table_does(tmp_path):
+    table = pd.DataFrame({"who": DATA.rows, "what": DATA.cols, "stars": DATA.values})
+    model = rf.MatrixCompletion(rank=2, regularization=0.5, random_state=0)
+    page = report_of(model.fit(table[["who", "what"]], table["stars"]))
+    assert "who × what → stars" in page
+    assert "who × what → value" in report_of(model.fit(table[["who", "what"]], DATA.values))
+    rf.save(model, tmp_path / "m")
+    assert "who × what → value" in report_of(rf.load(tmp_path / "m"))
+    assert "columns used" not in report_of(model.fit(table[["who", "what"]].to_numpy(), DATA.values))
 
 
 def test_entries_taken_in_later_are_reported_on(tmp_path):
@@ -79,6 +125,9 @@ def test_of_many_entries_a_part_is_kept(monkeypatch):
     values = dict(zip(zip(TRAIN.rows, TRAIN.cols, strict=True), TRAIN.values, strict=True))
     assert all(values[i, j] == v for i, j, v in zip(kept.rows, kept.cols, kept.values, strict=True))
     assert reporting.kept_entries(kept) is kept
+    assert f"<dd>{len(TRAIN):,} (" in report_of(fitted(regularization=0.5))
+    named = replace(TRAIN, names=("who", "what", "stars"))
+    assert reporting.kept_entries(named).names == reporting.kept_entries(named, TRAIN).names == named.names
 
 
 def test_a_clipped_model_covers_as_much():

@@ -121,6 +121,30 @@ def test_the_rank_is_chosen(true):
     assert Imputer(random_state=0).fit(table).rank_path_.errors == imputer.rank_path_.errors
 
 
+def test_a_rank_is_not_better_for_the_steps_of_those_before_it():
+    """With little noise EM is slow: what few steps leave at the true rank, the next ones would take away."""
+    for seed in range(3):
+        table, _ = draw(d=20, rank=2, noise=1e-3, n=200, seed=seed)
+        path = Imputer(random_state=0).fit(table).rank_path_
+        assert path.chosen == 2
+        assert path.errors[1] < 1e-4 * path.errors[0]
+        assert path.ranks == (1, 2, 3, 4)  # two that are no better end it
+
+
+def test_steps_at_a_rank_end_when_they_gain_nothing(monkeypatch):
+    counts, improved = [], FactorModel.improved
+
+    def watched(self, Z, known, rank):
+        counts.append(rank)
+        return improved(self, Z, known, rank)
+
+    monkeypatch.setattr(FactorModel, "improved", watched)
+    table, _ = draw(d=12, rank=1, noise=1.0, n=500)
+    imputer = Imputer(random_state=0).fit(table)
+    tried = counts[: len(counts) - imputer.n_iter_]
+    assert all(3 <= tried.count(rank) <= 6 for rank in imputer.rank_path_.ranks)
+
+
 def test_sparse_matrices_hold_what_is_stored():
     table, _ = draw()
     table[0, 0] = 0.0
@@ -290,8 +314,9 @@ def test_the_rank_is_chosen_from_some_rows_of_many(monkeypatch):
 
     monkeypatch.setattr(FactorModel, "improved", watched)
     monkeypatch.setattr("rankfold.estimators.imputer.factor_model._PATH_ROWS", 500)
+    monkeypatch.setattr("rankfold.estimators.imputer.factor_model._PATH_STEPS", 1)
     imputer = Imputer(random_state=0).fit(table)
-    assert rows == [500] * 3 * len(imputer.rank_path_.ranks) + [2000] * imputer.n_iter_
+    assert rows == [500] * 2 * len(imputer.rank_path_.ranks) + [2000] * imputer.n_iter_
 
 
 def test_ranks_are_tried_more_sparsely_the_larger_they_are():

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rankfold.data.numbering import Positions
 from rankfold.data.triples import Triples
@@ -17,7 +17,12 @@ from rankfold.estimators.clicks.choosing import Choice, choose, list_qualities
 from rankfold.estimators.clicks.objective import Clicks, check_settings, click_completion
 from rankfold.estimators.completion.alternating import Alternating, Lines
 from rankfold.estimators.completion.axes import Axis
-from rankfold.estimators.completion.entries import named_entries, refuse_without_room, training_triples
+from rankfold.estimators.completion.entries import (
+    named_entries,
+    note_columns,
+    refuse_without_room,
+    training_triples,
+)
 from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.regularization_path import RegularizationPath
@@ -166,7 +171,7 @@ class ImplicitFeedback(Recommender, BaseEstimator):
         """
         data = training_triples(X, _counts(X, y), self.shape)
         refuse_without_room(data.shape, self.rank, self.dtype)
-        validate_data(self, np.empty((0, 2)) if isinstance(X, Triples) else X, skip_check_array=True)
+        note_columns(self, X)
         check_settings(self.rank, self.alpha, self.regularization, data.shape)
         last = self._last_point(data)
         self.row_labels_, self.col_labels_ = data.row_labels, data.col_labels

@@ -55,7 +55,7 @@ class CompletedMatrix(Featured):
     trace_: Trace
     stop_reason_: str
     information_: Information | None
-    _entries: Triples  # as many of them as a report needs; no file holds them
+    _entries: Triples | None = None  # as many of them as a report needs; no file holds them
 
     @overload
     def predict(
@@ -130,7 +130,9 @@ class CompletedMatrix(Featured):
     ) -> None:
         """Write an HTML file about the data, the fit and, on entries that were held out, its errors.
 
-        One file without scripts, which needs nothing else: to look at, or to send to somebody.
+        One file without scripts, which needs nothing else: to look at, or to send to somebody. A model that
+        was read from a file, folded in, or fitted to entries on disk, has the values that it was fitted to no
+        more: its report leaves out what only they can tell.
 
         Parameters
         ----------
@@ -155,11 +157,6 @@ class CompletedMatrix(Featured):
         from rankfold.report import write_report
 
         check_is_fitted(self)
-        if not hasattr(self, "_entries"):
-            raise ValueError(
-                "this model was read from a file, folded in, or fitted to entries on disk, and has no values "
-                "to report on: call report on the model that was fitted, or use `rankfold complete --report`"
-            )
         held_out = None if X is None else Entries(*self._find(X), np.asarray(given_values(X, y), dtype=float))
         settings = {**shown_settings(self), "stopped": self.stop_reason_}
         call = f"{self!r}.fit(...).report(...)"
@@ -223,7 +220,7 @@ class CompletedMatrix(Featured):
         self._seen = self._seen.appended(*places, self.shape_[0])
         rows, cols = (counted(a.of(self.counts_), a.of(places), a.of(self.shape_)) for a in Axis)
         self.counts_ = rows, cols
-        if hasattr(self, "_entries"):
+        if self._entries is not None:
             self._entries = kept_entries(self._entries, Triples(*places, values, self.shape_))
         self.data_fingerprint_ = fingerprint(np.array(self.data_fingerprint_), *places, values)
         return self

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
@@ -50,9 +50,28 @@ def training_triples(X: Any, y: Any, shape: Any = None) -> Triples:
     (rows, cols), values = named_entries(X, y)
     if shape is None:
         (row_labels, rows), (col_labels, cols) = numbered(rows), numbered(cols)
-        return Triples(rows, cols, values, (row_labels.size, col_labels.size), row_labels, col_labels)
+        labels = row_labels, col_labels
+        return Triples(rows, cols, values, (row_labels.size, col_labels.size), *labels, _names_in(X, y))
     rows, cols = (LabelIndex(a.of(shape), None, a.value).find(a.of((rows, cols)), a.where) for a in Axis)
-    return Triples(rows, cols, values, shape)
+    return Triples(rows, cols, values, shape, names=_names_in(X, y))
+
+
+def _names_in(X: Any, y: Any) -> tuple[str, ...] | None:
+    """Return what a table calls its columns of rows, of columns and of values, if it has names for them."""
+    columns = getattr(X, "columns", None)
+    if columns is None or not all(isinstance(name, str) for name in columns):
+        return None
+    return (*columns, str(getattr(y, "name", None) or "value"))
+
+
+def note_columns(model: Any, X: Any) -> None:
+    """Note, as scikit-learn does, what the columns of X are called: in a table, or in the file of Triples."""
+    if not isinstance(X, Triples | SortedFolder):
+        validate_data(model, X, skip_check_array=True)
+        return
+    validate_data(model, np.empty((0, 2)), skip_check_array=True)
+    if X.names is not None and not all(name.isdecimal() for name in X.names):
+        model.feature_names_in_ = np.array(X.names[:2], dtype=object)
 
 
 def _own_triples(X: Triples, shape: tuple[int, int] | None) -> Triples:

@@ -34,4 +34,6 @@ def summary_of(folder: SortedFolder, name: str) -> DataSummary:
         least, largest = min(least, float(values.min())), max(largest, float(values.max()))
     columns = Columns(*folder.names) if folder.names else None
     of_values = mean, float(np.sqrt(squares)), least, largest
-    return DataSummary(name, folder.shape, *folder.store.counts, *of_values, columns, folder.repeated)
+    return DataSummary(
+        name, folder.shape, *folder.store.counts, *of_values, columns, folder.repeated, searched=False
+    )

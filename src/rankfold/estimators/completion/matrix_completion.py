@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from rankfold.costs.completion import Completion, usable_device
 from rankfold.costs.losses import Loss
@@ -24,6 +23,7 @@ from rankfold.estimators.completion.choosing import Choice, choose
 from rankfold.estimators.completion.completed import CompletedMatrix
 from rankfold.estimators.completion.entries import (
     completion_of,
+    note_columns,
     refuse_without_room,
     training_entries,
     warn_if_all_equal,
@@ -258,8 +258,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
             return self
         data = training_entries(X, y, self.shape)
         refuse_without_room(data.shape, self.rank, self.dtype)
-        known = isinstance(X, Triples | SortedFolder)
-        validate_data(self, np.empty((0, 2)) if known else X, skip_check_array=True)
+        note_columns(self, X)
         last = last_point(self, data)
         given = given_sides(self, (row_features, col_features), X, data)
         self.row_labels_, self.col_labels_ = data.row_labels, data.col_labels
@@ -320,8 +319,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         self.data_fingerprint_ = fingerprint(*labels, side.indptr, side.indices, side.data)
         self.shape_, self.observed_ = cost.shape, Pattern.of(side)
         self.counts_ = cost.observed.counts
-        if isinstance(data, Triples):
-            self._entries = kept_entries(data)
+        self._entries = kept_entries(data) if isinstance(data, Triples) else None
         return cost
 
     def _choose(self, cost: Completion, last: FactorPair | None, seed: int) -> Choice:

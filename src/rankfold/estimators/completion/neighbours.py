@@ -20,26 +20,36 @@ class Recommendations(dict[str, NDArray[Any]]):
     """The best columns of some rows, best first within a row: three arrays of one length, as in a table.
 
     As a dict of its columns, it is what `pandas.DataFrame`, `polars.DataFrame` and `pyarrow.table` take.
+    There rows and columns have the `names` that the data has for them.
 
     Examples
     --------
-    >>> found = Recommendations(np.array(["ann"]), np.array(["Heat"]), np.array([4.5]))
+    >>> found = Recommendations(np.array(["ann"]), np.array(["Heat"]), np.array([4.5]), ("user", "film"))
     >>> found.cols.tolist(), list(found)
-    (['Heat'], ['rows', 'cols', 'scores'])
+    (['Heat'], ['user', 'film', 'scores'])
     """
 
-    def __init__(self, rows: NDArray[Any], cols: NDArray[Any], scores: Floats) -> None:
-        super().__init__(rows=rows, cols=cols, scores=scores)
+    def __init__(
+        self,
+        rows: NDArray[Any],
+        cols: NDArray[Any],
+        scores: Floats,
+        names: tuple[str, str] = ("rows", "cols"),
+    ) -> None:
+        if len({*names, "scores"}) < 3:  # a table has room for one column of a name
+            names = "rows", "cols"
+        super().__init__({names[0]: rows, names[1]: cols, "scores": scores})
+        self._names = names
 
     @property
     def rows(self) -> NDArray[Any]:
         """The rows asked for, each as often as there are columns for it."""
-        return self["rows"]
+        return self[self._names[0]]
 
     @property
     def cols(self) -> NDArray[Any]:
         """The columns."""
-        return self["cols"]
+        return self[self._names[1]]
 
     @property
     def scores(self) -> Floats:

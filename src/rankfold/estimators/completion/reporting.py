@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,8 +44,14 @@ class Making(NamedTuple):
     seed: int = 0
 
 
-def report_of(model: Any, train: Triples | SortedFolder, held_out: Entries | None, making: Making) -> Report:
-    """Gather what a report shows of a fitted `MatrixCompletion`; without entries held out, no errors."""
+Data = Triples | SortedFolder
+
+
+def report_of(model: Any, train: Data | None, held_out: Entries | None, making: Making) -> Report:
+    """Gather what a report shows of a fitted `MatrixCompletion`; without entries held out, no errors.
+
+    Without `train`, the entries that it was fitted to, the report shows what the model itself knows of them.
+    """
     rows, cols, values = _sample(train, held_out, making.seed)
     summary = _summary(model, train, making.source)
     square = _loss_of(model).is_square
@@ -66,12 +73,21 @@ def report_of(model: Any, train: Triples | SortedFolder, held_out: Entries | Non
     )
 
 
-def _summary(model: Any, train: Triples | SortedFolder, source: str) -> DataSummary:
+def _summary(model: Any, train: Data | None, source: str) -> DataSummary:
     if isinstance(train, SortedFolder):
         return folder_report.summary_of(train, source)
-    columns = Columns(*train.names) if train.names and len(train.names) == 3 else None
     repeated, _ = model.observed_.repeats()
-    return DataSummary.of(train.rows, train.cols, train.values, train.shape, source, columns, repeated)
+    if train is None:
+        names = getattr(model, "feature_names_in_", None)
+        columns = None if names is None else Columns(str(names[0]), str(names[1]))
+        reach = model.value_range_ or (np.nan, np.nan)
+        return DataSummary(
+            source, model.shape_, *model.counts_, np.nan, np.nan, *reach, columns, repeated, searched=False
+        )
+    columns = Columns(*train.names) if train.names and len(train.names) == 3 else None
+    made = DataSummary.of(train.rows, train.cols, train.values, train.shape, source, columns, repeated)
+    rows, cols = model.counts_  # `train` may be a part of the entries
+    return replace(made, row_counts=rows, col_counts=cols)
 
 
 def _loss_of(model: Any) -> Loss:
@@ -91,17 +107,20 @@ def kept_entries(data: Triples, more: Triples | None = None) -> Triples:
     """Return entries, and `more` of them, to report on later: all, or a part that takes little memory."""
     if more is not None:
         rows, cols = np.concatenate([data.rows, more.rows]), np.concatenate([data.cols, more.cols])
-        data = Triples(rows, cols, np.concatenate([data.values, more.values]), more.shape)
+        values = np.concatenate([data.values, more.values])
+        data = Triples(rows, cols, values, more.shape, names=data.names)
     if len(data) <= KEPT:
         return data
     some = np.sort(np.random.default_rng(0).choice(len(data), KEPT, replace=False))
-    return Triples(data.rows[some], data.cols[some], data.values[some], data.shape)
+    return Triples(data.rows[some], data.cols[some], data.values[some], data.shape, names=data.names)
 
 
-def _sample(train: Triples | SortedFolder, held_out: Entries | None, seed: int) -> Entries:
+def _sample(train: Data | None, held_out: Entries | None, seed: int) -> Entries:
     """Return at most `SAMPLE` of the held-out entries, or of the fitted ones, for residuals."""
     if held_out is not None:
         whole = held_out
+    elif train is None:
+        return Entries(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
     elif isinstance(train, SortedFolder):
         return Entries(*folder_report.sample(train, SAMPLE, seed))
     else:
@@ -112,18 +131,18 @@ def _sample(train: Triples | SortedFolder, held_out: Entries | None, seed: int) 
     return Entries(whole.rows[chosen], whole.cols[chosen], whole.values[chosen])
 
 
-def _errors(model: Any, train: Triples | SortedFolder, held_out: Entries, mean: float) -> dict[str, float]:
-    """Return the root-mean-square error of each way to predict."""
+def _errors(model: Any, train: Data | None, held_out: Entries, mean: float) -> dict[str, float]:
+    """Return the root-mean-square error of each way to predict; others than the model's need `train`."""
     rows, cols, values = held_out
-    cost = completion_of(train, None, model.loss, float)
-    some = sample_lines(cost, FITTED, 0) if isinstance(train, SortedFolder) else None
-    offsets = fit_offsets(cost, sample=some)  # the model's leave a part to W
-    loss = _loss_of(model)
-    guesses = {
-        "the mean": np.full(len(values), mean),
-        "offsets of rows and columns": loss.expected(predictions(offsets, rows, cols)),
-        f"rankfold, rank {model.rank_}": model.predict_at(rows, cols),
-    }
+    guesses = {}
+    if train is not None:
+        cost = completion_of(train, None, model.loss, float)
+        some = sample_lines(cost, FITTED, 0) if isinstance(train, SortedFolder) else None
+        offsets = fit_offsets(cost, sample=some)  # the model's leave a part to W
+        guesses["the mean"] = np.full(len(values), mean)
+        expected = _loss_of(model).expected(predictions(offsets, rows, cols))
+        guesses["offsets of rows and columns"] = expected
+    guesses[f"rankfold, rank {model.rank_}"] = model.predict_at(rows, cols)
     return {name: float(np.sqrt(np.mean((guess - values) ** 2))) for name, guess in guesses.items()}
 
 

@@ -25,7 +25,8 @@ Floats = NDArray[np.float64]
 Known = NDArray[np.bool_]
 FLOOR = 1e-6  # of the noise's variance, in units of the column's: columns may be copies of each other
 _INNER = 4  # alternations between L and ψ in each M-step; EM goes on from there
-_HELD_OUT, _PATH_ITERATIONS = 0.1, 3
+_HELD_OUT = 0.1
+_GAIN, _PATH_STEPS = 0.01, 20  # EM at a rank ends when a step lowers the held-out error by less, or here
 _PATH_ROWS = 4000  # that the choice of the rank looks at
 
 
@@ -120,10 +121,18 @@ def rank_errors(Z: Floats, known: Known, largest: int, rng: Any, verbose: int) -
     train = known & ~test
     model = FactorModel.start(Z.shape[1])
 
+    def left(full: Floats) -> Floats:
+        return np.asarray((full - Z)[test] ** 2) if test.any() else np.zeros(1)
+
     def squares(rank: int) -> Floats:
+        # To the end at each rank: else a rank would be better by the steps alone that it has after others.
         nonlocal model
-        for _ in range(_PATH_ITERATIONS):
-            model, _ = model.improved(Z, train, rank)
-        return np.asarray((model.filled(Z, train) - Z)[test] ** 2) if test.any() else np.zeros(1)
+        error, (model, _) = np.inf, model.improved(Z, train, rank)
+        for _ in range(_PATH_STEPS):
+            model, full = model.improved(Z, train, rank)
+            before, error = error, float(left(full).mean())
+            if error >= (1 - _GAIN) * before:
+                break
+        return left(model.filled(Z, train))
 
     return choose_rank(largest, squares, verbose)
