@@ -112,7 +112,12 @@ def test_decimal_commas(tmp_path, header):
     assert sorted(model.row_labels_)[0] == "u0"
     if header:
         table = tmp_path / "table.csv"
-        assert "--decimal , reads decimal commas" in fails("complete", table, *FAST)
+        said = fails("complete", table, *FAST)
+        assert (
+            "table.csv: read it with --decimal , (in Python decimal=','): line 2, column 'stars', holds"
+            in said
+        )
+        assert "impute" not in said
 
 
 def test_a_decimal_point_is_one_sign(tmp_path):
@@ -225,6 +230,14 @@ def test_predictions_are_clipped_on_demand(tmp_path):
     assert predictions(path, "--clip") == predictions(clipped) == list(np.clip(plain, 1, 5))
     best = json.loads(run("recommend", path, "--for", "u9", "-n", "1", "--clip", "--json").stdout)["u9"][0]
     assert best["prediction"] == 5.0
+    everything = "recommend", path, "--for", "u9", "-n", "10", "--include-seen"
+    said = run(*everything, "--clip").stderr
+    assert "the range of the data, 1 to 5, are shown as its end; their order is that before" in said
+    order = [[line["column"] for line in json.loads(run(*everything, *clip, "--json").stdout)["u9"]]
+             for clip in ((), ("--clip",))]  # fmt: skip
+    assert order[0] == order[1]
+    assert run(*everything).stderr == ""
+    assert run("recommend", clipped, "--for", "u2", "-n", "1").stderr == ""  # none is at an end
 
 
 def test_clipping_needs_a_range(tmp_path, model):

@@ -249,12 +249,36 @@ def test_predictions_are_those_of_the_model(tmp_path, model):
         [float(line["prediction"]) for line in lines], rf.load(model).predict(pairs)
     )
     assert "2 of 3 pairs" in result.stderr
-    assert f"{path}, line 3: the model does not know the row 'nobody'" in result.stderr
+    assert f"{path}, line 3: the model does not know the user 'nobody'" in result.stderr
+
+
+def test_pairs_of_which_nothing_is_known_are_likely_the_wrong_columns(model):
+    said = run("predict", model, "-", "--no-header", stdin="x,y\nz,w\n").stderr
+    assert "2 of 2 pairs have a row or column that the model does not know" in said
+    assert "None of the 2 has one that it knows, so that all predictions are the same" in said
+    assert "likely 'row' and 'column' are the wrong columns; name others by --row and --col. First: " in said
+    for known in ("u1,y", 'x,"film, 2"'):
+        said = run("predict", model, "-", "--no-header", stdin=f"x,y\n{known}\n").stderr
+        assert "leave it out. First: standard input, line 1: the model does not know the user 'x'" in said
+
+
+def test_columns_called_as_in_the_data_of_the_model_are_taken(tmp_path, table):
+    odd, model = tmp_path / "odd.csv", tmp_path / "m.rankfold"
+    odd.write_text(table.read_text().replace("user,film,stars", "north,south,z"))
+    run("complete", odd, *FAST, "-o", model)
+    pairs = "".join(f'{j},"film, {j}",u{j},1\n' for j in range(3))
+    found = run("predict", model, "-", stdin=f"k,south,north,user\n{pairs}")
+    assert list(rows_of(found.stdout)[0]) == ["north", "south", "prediction"]
+    assert [line["north"] for line in rows_of(found.stdout)] == ["u0", "u1", "u2"]
+    assert "rankfold" not in found.stderr
+    there = run("predict", model, "-", "--row", "north", stdin=f"k,south,north,north\n{pairs}", code=1)
+    assert "two columns are called 'north'" in there.stderr
 
 
 def test_a_first_line_that_may_be_a_header_is_named(model):
-    told = run("predict", model, "-", stdin=PAIRS).stderr
-    assert "the first line, 'user', 'film', is taken for a header" in told
+    assert "taken for a header" not in run("predict", model, "-", stdin=PAIRS).stderr  # the model's own names
+    told = run("predict", model, "-", stdin=PAIRS.replace("user", "who", 1)).stderr
+    assert "the first line, 'who', 'film', is taken for a header" in told
     for words in (("--row", "user", "--col", "film"), ("--header",)):
         assert "taken for a header" not in run("predict", model, "-", *words, stdin=PAIRS).stderr
     alone = "nobody,unheard\n"
@@ -333,7 +357,7 @@ def test_recommendations_are_the_best_unseen_columns(table, model):
 
 def test_a_misspelt_label_is_answered_with_the_nearest(model):
     told = fails("recommend", model, "--for", "u 1")
-    assert "the row label 'u 1' is not in this model: did you mean 'u1'" in told
+    assert "the user label 'u 1' is not in this model: did you mean 'u1'" in told
 
 
 def test_positions_of_a_matrix_file_stay_in_its_shape(tmp_path):
@@ -388,4 +412,4 @@ def test_a_misspelt_user_is_no_defect(tmp_path):
     path.write_text(FOUR)
     run("complete", path, "--rank", "1", "--regularization", "1", "-o", model)
     said = fails("recommend", model, "--for", "anne")
-    assert said == "rankfold: the row label 'anne' is not in this model: did you mean 'ann'?\n"
+    assert said == "rankfold: the user label 'anne' is not in this model: did you mean 'ann'?\n"

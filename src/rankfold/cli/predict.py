@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from rankfold.cli.console import check_writable, fail, print_json, print_table
+from rankfold.cli.console import check_writable, fail, note, print_json, print_table
 from rankfold.cli.labels import visible
 from rankfold.cli.models import clipping, names_of, of_pairs, written
 from rankfold.cli.options import (
@@ -71,6 +71,7 @@ def predict(
     from rankfold.cli.regressing import predicted_rows
     from rankfold.cli.table_files import write_batches
     from rankfold.data import LabelIndex, read_pairs
+    from rankfold.data.io.chosen import Expected
 
     check_writable(output)
     fitted = rf.load(model)
@@ -85,15 +86,17 @@ def predict(
         return
     if missing:
         raise ValueError(f"{model} predicts pairs: --missing is for models of `rankfold regress`")
-    columns = column_of(row), column_of(col)
-    guessed = header is None and not any(isinstance(column, str) for column in columns)
+    names = names_of(fitted)
+    asked = column_of(row), column_of(col)
+    guessed = header is None and not any(isinstance(column, str) for column in asked)
+    columns = [Expected(own) if column is None else column for own, column in zip(names, asked, strict=True)]
     known = clipping(of_pairs(fitted, model), clip, model)
     if std and getattr(known, "posterior_", None) is None:
         raise ValueError(
             f"{model} does not know how sure it is: --std is for models of `rankfold complete` with the "
             "square loss, and --regularization auto or --bayesian"
         )
-    rows, cols = map(LabelIndex, known.shape_, (known.row_labels_, known.col_labels_), ("row", "column"))
+    rows, cols = map(LabelIndex, known.shape_, (known.row_labels_, known.col_labels_), names)
     with closing(read_pairs(pairs, rows, cols, columns, delimiter=delimiter, header=header)) as batches:
         known_pairs = watched(batches, (rows, cols), strict, guessed)
         write_batches(output, predicted(known, known_pairs, std), json, escape_formulas)
@@ -113,6 +116,8 @@ def recommend(
 ) -> None:
     """Recommend for a row the columns with the highest predictions.
 
+    With --clip, predictions beyond the range of the known values are shown as its end, in their order before.
+
     Example: rankfold recommend model.rankfold --for ann -n 5
     """
     import numpy as np
@@ -121,13 +126,14 @@ def recommend(
     from rankfold.data import LabelIndex
 
     fitted = clipping(of_pairs(rf.load(model), model), clip, model)
-    _, item = names_of(fitted)
-    known = LabelIndex(fitted.shape_[0], fitted.row_labels_)
+    user, item = names_of(fitted)
+    known = LabelIndex(fitted.shape_[0], fitted.row_labels_, user)
     recommended = {}
     for name in who:
         row = known.names(np.array([known.require_text(name)]))
         best = fitted.recommend(row, n=count, exclude_seen=not seen)
         recommended[name] = list(zip(written(best.cols), best.scores.tolist(), strict=True))
+    _tell_clipped(fitted, recommended)
     if json:
         keys = (item, "prediction")
         print_json({name: [dict(zip(keys, line, strict=True)) for line in recommended[name]] for name in who})
@@ -137,3 +143,15 @@ def recommend(
             fail(f"{name!r} has an entry in every column: --include-seen shows them")
         rows = [(visible(str(column), keep=""), f"{score:.4g}") for column, score in lines]
         print_table((visible(f"{item} for {name}", keep=""), "prediction"), rows)
+
+
+def _tell_clipped(model: Any, recommended: dict[str, list[tuple[Any, float]]]) -> None:
+    """Say what equal predictions mean, if a model that clips them shows some at the end of its range."""
+    if not getattr(model, "clip", False):
+        return
+    low, high = model.value_range_
+    if any(score in (low, high) for lines in recommended.values() for _, score in lines):
+        note(
+            f"rankfold: predictions beyond the range of the data, {low:g} to {high:g}, are shown as its end; "
+            "their order is that before they were clipped"
+        )

@@ -18,29 +18,39 @@ def watched(
     """Yield the batches, then say how many pairs have an unknown row or column; `strict` refuses them.
 
     A side without labels has positions, and one outside it is refused. `guessed` means that nobody said
-    whether the first line is a header.
+    whether the first line is a header; one with the names that the model knows is no guess.
     """
-    count, total, first = 0, 0, ""
+    count, total, first, known, names = 0, 0, "", False, ("", "")
     for batch in batches:
-        if guessed and batch.header and not total:
-            names = ", ".join(map(repr, batch.header))
-            note(f"rankfold: the first line, {names}, is taken for a header; if it is a pair: --no-header")
+        names = batch.names
+        if guessed and batch.header and not total and names != (sides[0].kind, sides[1].kind):
+            fields = ", ".join(map(repr, batch.header))
+            note(f"rankfold: the first line, {fields}, is taken for a header; if it is a pair: --no-header")
         _refuse_outside(batch, sides)
         new = (batch.rows < 0) | (batch.cols < 0)
         if new.any() and not count:
-            k = int(new.argmax())
-            side, names = ("row", batch.row_labels) if batch.rows[k] < 0 else ("column", batch.col_labels)
-            first = f"{batch.place(k)}: the model does not know the {side} {names[k].as_py()!r}"
+            first = _first_unknown(batch, sides, int(new.argmax()))
             if strict:
                 raise ValueError(f"{first}; leave out --strict to predict it from what is known")
         count += int(new.sum())
         total += len(batch)
+        known = known or bool((batch.rows >= 0).any() or (batch.cols >= 0).any())
         yield batch
     if count:
+        alike = "" if known else (
+            f" None of the {total:,} has one that it knows, so that all predictions are the same: likely "
+            f"{names[0]!r} and {names[1]!r} are the wrong columns; name others by --row and --col."
+        )  # fmt: skip
         note(
             f"rankfold: warning: {count:,} of {total:,} pairs have a row or column that the model does not "
-            f"know; their predictions leave it out. First: {first}"
+            f"know; their predictions leave it out.{alike} First: {first}"
         )
+
+
+def _first_unknown(batch: PairBatch, sides: tuple[LabelIndex, LabelIndex], k: int) -> str:
+    """Say where in the file pair k of a batch stands, and what in it is not known."""
+    side, labels = (sides[0], batch.row_labels) if batch.rows[k] < 0 else (sides[1], batch.col_labels)
+    return f"{batch.place(k)}: the model does not know the {side.kind} {labels[k].as_py()!r}"
 
 
 def _refuse_outside(batch: PairBatch, sides: tuple[LabelIndex, LabelIndex]) -> None:

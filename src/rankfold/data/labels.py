@@ -201,7 +201,7 @@ class LabelIndex:
             place = int(np.searchsorted(self.labels, name, sorter=order))
         near, name = self.labels[order[max(0, place - _COMPARED) : place + _COMPARED]], _plain(name)
         # Numbers that look alike are other things: only words are misspelt.
-        words = isinstance(name, str)
+        words = isinstance(name, str) and not self.integers
         match = difflib.get_close_matches(name, _texts(near), n=1, cutoff=0.5) if words else []
         hint = f": did you mean {match[0]!r}?" if match else f", which knows {self.size} others"
         return f"the {self.kind} label {name!r} is not in this model{hint}"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, validate_data
 
 from rankfold.data.numbering import label_column, refuse
 from rankfold.entries.given_arrays import check_size, plain, unmasked
@@ -121,6 +121,22 @@ def refuse_text(X: Any, remedy: str, missing: Any = None) -> None:
             cell = next((cell for cell in column.tolist() if not _numeric(cell) and cell != missing), None)
             if cell is not None:
                 raise ValueError(f"column {str(name)!r} of X is not numeric, it holds {cell!r}: {remedy}")
+
+
+def checked_features(model: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+    """Return X, or X and y, as scikit-learn checks them, with a remedy of ours where a cell is not finite."""
+    checked = validate_data(model, X, y, ensure_all_finite=False, **options)
+    features = checked[0] if isinstance(checked, tuple) else checked
+    if features.dtype.kind == "f" and not np.isfinite(features).all():
+        row, col = np.argwhere(~np.isfinite(features))[0]
+        names = getattr(model, "feature_names_in_", None)
+        where = f"X[{row}, {col}]" if names is None else f"column {names[col]!r}, line {row} from 0"
+        kind = "NaN" if np.isnan(features[row, col]) else "infinity"
+        raise ValueError(
+            f"Input X contains {kind}: {where}. Leave such lines out, or fill the holes first, in a pipeline "
+            f"too: make_pipeline(rankfold.LowRankImputer(), {type(model).__name__}(...))"
+        )
+    return checked
 
 
 def _numeric(cell: Any) -> bool:

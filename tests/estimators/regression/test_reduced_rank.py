@@ -1,6 +1,7 @@
 """ReducedRankRegression: scikit-learn's contract, and against dense formulas written from scratch."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -260,8 +261,17 @@ def test_wrong_options_are_named(options, message):
 
 def test_wrong_data_are_named():
     X, Y = draw()
-    with pytest.raises(ValueError, match="Input X contains NaN"):
-        Model().fit(np.where(X > 4, np.nan, X), Y)
+    holed = X.copy()
+    holed[5, 1] = np.nan
+    with pytest.raises(ValueError, match=r"X contains NaN: X\[5, 1\]. .* make_pipeline\(rankfold.LowRankImp"):
+        Model().fit(holed, Y)
+    named = pd.DataFrame(np.where(X[3, 2] == X, np.inf, X), columns=[f"x{k}" for k in range(X.shape[1])])
+    with pytest.raises(
+        ValueError, match=r"X contains infinity: column 'x2', line 3 from 0. Leave such"
+    ):
+        Model().fit(named, Y)
+    with pytest.raises(ValueError, match=r"X contains NaN: X\[5, 1\]"):
+        Model(rank=1, regularization=0.0).fit(X, Y).predict(holed)
     with pytest.raises(ValueError, match="Input y contains infinity"):
         Model().fit(X, np.where(Y > 4, np.inf, Y))
     with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[40, 39\]"):

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.data.errors import DataFileError
 
+
+class Expected(NamedTuple):
+    """What a column is called if the file is like an earlier one; if no column is, it is found like None."""
+
+    name: str
+
+
 # Of row, column and, but for pairs, value, and maybe weight: names or positions; None where the file's own
 # names tell.
-Columns = Sequence[str | int | None]
+Columns = Sequence[str | int | Expected | None]
 ROLES = ("row", "column", "value", "weight")
 NUMBERS = {2: "two", 3: "three", 4: "four"}
 # What columns are called, in lower case without blanks, signs and a final "id", in the order of preference.
@@ -32,9 +40,9 @@ _CLOCKS = ((6e8, 4.1e9), (6e11, 4.1e12))
 
 def place_columns(columns: Columns, names: Sequence[str], named: bool, file: str) -> tuple[int, ...]:
     """Return the positions of the columns, given by name or by position, or found by what they are called."""
-    columns = _chosen(columns, names, named, file)
+    chosen = _chosen(columns, names, named, file)
     places = []
-    for column in columns:
+    for column in chosen:
         place = column
         if isinstance(place, str):
             if named and names.count(place) > 1:
@@ -46,16 +54,16 @@ def place_columns(columns: Columns, names: Sequence[str], named: bool, file: str
             there = ", ".join(map(repr, names)) if named else f"{len(names)} columns and no header"
             raise DataFileError(f"{file}: there is no column {column!r}; there are: {there}")
         places.append(place)
-    if len(set(places)) < len(columns):
+    if len(set(places)) < len(chosen):
         raise DataFileError(
-            f"{file}: columns must name {NUMBERS[len(columns)]} different columns, got {columns!r}"
+            f"{file}: columns must name {NUMBERS[len(chosen)]} different columns, got {chosen!r}"
         )
     return tuple(places)
 
 
 def _chosen(columns: Columns, names: Sequence[str], named: bool, file: str) -> list[str | int]:
     """Fill in the columns that nobody chose: by their names, else the first that are free."""
-    chosen: list[str | int | None] = list(columns)
+    chosen = [_if_there(column, names, named) for column in columns]
     taken = [names.index(c) if isinstance(c, str) and c in names else c for c in chosen if c is not None]
     open_roles = [role for role, column in enumerate(chosen) if column is None]
     if named:
@@ -77,6 +85,12 @@ def _chosen(columns: Columns, names: Sequence[str], named: bool, file: str) -> l
             f"time; there are: {there}. Name the value's column{option(2)}"
         )
     return [column if column is not None else role for role, column in enumerate(chosen)]
+
+
+def _if_there(column: str | int | Expected | None, names: Sequence[str], named: bool) -> str | int | None:
+    if not isinstance(column, Expected):
+        return column
+    return column.name if named and names.count(column.name) == 1 else None
 
 
 def option(role: int) -> str:

@@ -219,6 +219,11 @@ def explain(
             )
         for place, column, role in zip(layout.places, gather, ROLES, strict=False):
             problem = _problem(fields[place], column, layout.decimal) if fields else None
+            if problem and isinstance(column, ValueColumn) and _has_comma(fields[place], layout.decimal):
+                return DataFileError(
+                    f"{file}: read it with --decimal , (in Python decimal=','): line {line}, column "
+                    f"{layout.names[place][:80]!r}, holds a decimal comma, {fields[place][:80]!r}"
+                )
             if problem:
                 return WrongColumnError(
                     f"{where}: column {layout.names[place][:80]!r} {problem}: {fields[place][:80]!r}; "
@@ -236,17 +241,16 @@ def _problem(field: str, column: ValueColumn | IndexColumn | LabelColumn, decima
         return "is not UTF-8 text" if undecoded else None
     if isinstance(column, ValueColumn):
         if not is_number(field, decimal):
-            comma = decimal == "." and is_number(field, ",")
-            return (
-                "is not a number (decimal=',', or --decimal , reads decimal commas)"
-                if comma
-                else "is not a number"
-            )
+            return "is not a number"
         return None if math.isfinite(float(field.replace(decimal, "."))) else "is not finite"
     if not re.fullmatch(r"\s*-?[0-9]+\s*", field):
         return "is not an integer"
     far = len(field.strip()) > len(str(LONGEST_SIDE)) + 1
     return None if not far and column.holds(np.array(int(field) - column.base)) else column.out_of_range
+
+
+def _has_comma(field: str, decimal: str) -> bool:
+    return decimal == "." and not is_number(field) and is_number(field, ",")
 
 
 def is_number(field: str, decimal: str = ".") -> bool:

@@ -8,13 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rankfold.costs.base import Cost
 from rankfold.costs.regularisers import Frobenius
 from rankfold.entries.given_arrays import check_size, plain
 from rankfold.estimators.fitting import Geometries, fit_model, problem_of, record_run, try_model
-from rankfold.estimators.inputs import checked_rank, checked_regularization, finite_answers, is_auto
+from rankfold.estimators.inputs import (
+    checked_features,
+    checked_rank,
+    checked_regularization,
+    finite_answers,
+    is_auto,
+)
 from rankfold.estimators.pairs.observations import Observations
 from rankfold.estimators.pairs.paired_features import PairedFeatures
 from rankfold.estimators.rank_errors import RankErrors, choose_rank
@@ -110,7 +116,7 @@ class PairModel(BaseEstimator):
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
-        X = validate_data(self, *without_tensors(plain("X", X)), reset=False, dtype=self._dtype())
+        X = checked_features(self, *without_tensors(plain("X", X)), reset=False, dtype=self._dtype())
         with np.errstate(over="ignore", invalid="ignore"):
             return finite_answers(self._features(X).scores(*self.factors_) + self.centre_)
 

@@ -9,11 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from rankfold.entries.given_arrays import check_size, plain, unmasked
 from rankfold.estimators.fitting import all_or_nothing
-from rankfold.estimators.inputs import checked_weights
+from rankfold.estimators.inputs import checked_features, checked_weights
 from rankfold.estimators.pairs.base import PairModel
 from rankfold.estimators.pairs.observations import Classes, Outcomes
 from rankfold.estimators.tensors import TensorScore, like_given, without_tensors
@@ -79,7 +78,7 @@ class PairRegressor(TensorScore, RegressorMixin, PairModel):
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to the outcomes y of the pairs X."""
         X, y, sample_weight = without_tensors(plain("X", X), plain("y", y), sample_weight)
-        X, y = validate_data(self, X, y, dtype=self._dtype(), y_numeric=True)
+        X, y = checked_features(self, X, y, dtype=self._dtype(), y_numeric=True)
         y = y.astype(np.float64, copy=False)
         check_size("y", y)
         weights = checked_weights(sample_weight, len(X))
@@ -136,7 +135,7 @@ class PairClassifier(TensorScore, ClassifierMixin, PairModel):
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to the labels y, of two kinds or more, of the pairs X."""
         X, y, sample_weight = without_tensors(plain("X", X), unmasked("y", y), sample_weight)
-        X, y = validate_data(self, X, y, dtype=self._dtype())
+        X, y = checked_features(self, X, y, dtype=self._dtype())
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         count = self.classes_.size

@@ -8,12 +8,12 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d
 
 from rankfold.data.numbering import label_column, numbered
 from rankfold.entries.given_arrays import check_size, plain, unmasked
 from rankfold.estimators.fitting import Geometries, all_or_nothing
-from rankfold.estimators.inputs import checked_weights, to_numpy
+from rankfold.estimators.inputs import checked_features, checked_weights, to_numpy
 from rankfold.estimators.pairs.base import PairModel
 from rankfold.estimators.pairs.observations import Comparisons
 from rankfold.estimators.tensors import like_given, without_tensors
@@ -95,7 +95,7 @@ class PairRanker(PairModel):
         product of the weights of its pairs: a weight of 2 is a repetition.
         """
         X, y, sample_weight = without_tensors(plain("X", X), plain("y", y), sample_weight)
-        X, y = validate_data(self, X, y, dtype=self._dtype(), y_numeric=True)
+        X, y = checked_features(self, X, y, dtype=self._dtype(), y_numeric=True)
         y = y.astype(np.float64, copy=False)
         check_size("y", y)
         weights = checked_weights(sample_weight, len(X))

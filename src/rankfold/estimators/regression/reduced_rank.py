@@ -8,12 +8,13 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from rankfold.costs.losses import Loss
 from rankfold.entries.given_arrays import check_size, plain, with_holes
 from rankfold.estimators.fitting import Geometries, all_or_nothing, fit_model, record_run, try_model
 from rankfold.estimators.inputs import (
+    checked_features,
     checked_rank,
     checked_regularization,
     checked_weights,
@@ -152,7 +153,7 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         X, y, sample_weight = without_tensors(plain("X", X), plain("y", with_holes(y)), sample_weight)
         self.target_names_ = _names(y)
         refuse_text(X, "leave it out, or encode it first (sklearn.preprocessing.OneHotEncoder)")
-        X = validate_data(self, X, dtype=np.float64)
+        X = checked_features(self, X, dtype=np.float64)
         if y is None:
             raise ValueError("this estimator requires y to be passed, but the target y is None")
         y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y")
@@ -177,7 +178,7 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the expected responses of the samples X."""
         check_is_fitted(self)
-        numbers = validate_data(self, *without_tensors(plain("X", X)), reset=False, dtype=np.float64)
+        numbers = checked_features(self, *without_tensors(plain("X", X)), reset=False, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             answers = np.asarray(self._loss.expected(numbers @ self.coef_.T + self.intercept_))
         return like_given(X, finite_answers(answers))
