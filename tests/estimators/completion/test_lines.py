@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rankfold import kernels
 from rankfold.entries.sorted_entries import sorted_entries
 from rankfold.estimators.completion.lines import normal_equations, solve_lines, solve_with_pivots
 from rankfold.kernels import layout
@@ -52,6 +53,27 @@ def test_each_line_has_its_own_ridge_problem(few, stripes, weighted, fixed, monk
     expected = dense(side, B, ridges, pull, fixed)
     np.testing.assert_allclose(x, expected[0], rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(pivots, expected[1], rtol=1e-9)
+
+
+def test_much_work_is_done_in_several_calls(monkeypatch):
+    """So that Ctrl-C need not wait for all lines at a large rank; each line is what it was."""
+    side, B = problem(np.float64)
+    ridges, calls, run = np.full((LINES, RANK), 0.5), [], kernels.pool.run
+    whole = solve_with_pivots(side, B, ridges)
+    monkeypatch.setattr(kernels.pool, "run", lambda *given: (calls.append(given[3][0].tolist()), run(*given)))
+    monkeypatch.setattr("rankfold.estimators.completion.lines._CHUNKS", 2)
+    monkeypatch.setattr(
+        "rankfold.estimators.completion.lines._AT_ONCE", 1200.0
+    )  # of 5² · 66 + 5³ · 12 = 3150
+    monkeypatch.setattr(layout, "FEW", 0)
+    parted = solve_with_pivots(side, B, ridges)
+    assert calls == [[0, 2, 4], [4, 6, 8], [8, 10, 12]]
+    for found, expected in zip(parted, whole, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    calls.clear()
+    monkeypatch.setattr("rankfold.estimators.completion.lines._AT_ONCE", 3151.0)
+    solve_with_pivots(side, B, ridges)
+    assert calls == [side.bounds.tolist()]
 
 
 def test_float32_stays_float32():

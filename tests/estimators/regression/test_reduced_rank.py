@@ -266,9 +266,7 @@ def test_wrong_data_are_named():
     with pytest.raises(ValueError, match=r"X contains NaN: X\[5, 1\]. .* make_pipeline\(rankfold.LowRankImp"):
         Model().fit(holed, Y)
     named = pd.DataFrame(np.where(X[3, 2] == X, np.inf, X), columns=[f"x{k}" for k in range(X.shape[1])])
-    with pytest.raises(
-        ValueError, match=r"X contains infinity: column 'x2', line 3 from 0. Leave such"
-    ):
+    with pytest.raises(ValueError, match=r"X contains infinity: column 'x2', line 3 from 0. Leave such"):
         Model().fit(named, Y)
     with pytest.raises(ValueError, match=r"X contains NaN: X\[5, 1\]"):
         Model(rank=1, regularization=0.0).fit(X, Y).predict(holed)

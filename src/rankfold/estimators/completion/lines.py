@@ -13,6 +13,7 @@ from rankfold.entries.sorted_entries import SortedEntries
 Floats = NDArray[Any]
 FactorPair = tuple[Floats, Floats]
 _CHUNKS = 16  # that threads share out, of each block
+_AT_ONCE = 1e10  # multiply-adds of a call, a second or two: between calls Ctrl-C is looked for
 
 
 def solve_lines(side: SortedEntries, B: Floats, ridges: Floats, pull: Floats | None = None) -> Floats:
@@ -44,10 +45,20 @@ def solve_with_pivots(
     ridges = np.ascontiguousarray(ridges, B.dtype)
     for lines, part in side.parts():
         work = len(part.data) * rank * unknowns + part.lines * unknowns**3
-        entries = part.bounds, part.indptr, part.indices, part.data.reshape(-1)
+        entries = part.indptr, part.indices, part.data.reshape(-1)
         own = ridges[lines], x[lines], pivots[lines]
-        kernels.pool.run(kernel, part.chunks[1], work, (*entries, B, *own))
+        for bounds in _shares(part, work):
+            kernels.pool.run(kernel, len(bounds) - 1, work, (bounds, *entries, B, *own))
     return (np.ascontiguousarray(x[:, more:]) if more else x), pivots
+
+
+def _shares(part: SortedEntries, work: float) -> list[NDArray[Any]]:
+    """Return bounds of lines for each call: one, unless the rank is so large that it would take long."""
+    calls = 1 + int(work / _AT_ONCE)
+    if calls == 1:
+        return [part.bounds]
+    bounds = np.linspace(0, part.lines, min(part.lines, _CHUNKS * calls) + 1).astype(part.bounds.dtype)
+    return [bounds[k : k + _CHUNKS + 1] for k in range(0, len(bounds) - 1, _CHUNKS)]
 
 
 def normal_equations(side: SortedEntries, B: Floats, first: int, last: int) -> tuple[Floats, Floats]:
