@@ -13,16 +13,20 @@ from rankfold.data.io.pairs import PairBatch
 
 
 def watched(
-    batches: Iterator[PairBatch], sides: tuple[LabelIndex, LabelIndex], strict: bool, guessed: bool
+    batches: Iterator[PairBatch],
+    sides: tuple[LabelIndex, LabelIndex],
+    strict: bool,
+    guessed: bool,
+    speaks: bool = True,
 ) -> Iterator[PairBatch]:
     """Yield the batches, then say how many pairs have an unknown row or column; `strict` refuses them.
 
     A side without labels has positions, and one outside it is refused. `guessed` means that nobody said
-    whether the first line is a header.
+    whether the first line is a header. Of several processes one `speaks`.
     """
     count, total, first = 0, 0, ""
     for batch in batches:
-        if guessed and batch.header and not total:
+        if speaks and guessed and batch.header and not total:
             names = ", ".join(map(repr, batch.header))
             note(f"rankfold: the first line, {names}, is taken for a header; if it is a pair: --no-header")
         _refuse_outside(batch, sides)
@@ -36,7 +40,7 @@ def watched(
         count += int(new.sum())
         total += len(batch)
         yield batch
-    if count:
+    if count and speaks:
         note(
             f"rankfold: warning: {count:,} of {total:,} pairs have a row or column that the model does not "
             f"know; their predictions leave it out. First: {first}"
