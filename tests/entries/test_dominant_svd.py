@@ -1,11 +1,13 @@
 """The start point against a dense SVD."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rankfold.costs import Completion, Loss
-from rankfold.entries.lanczos import random_block
+from rankfold.entries.lanczos import HELD, MAX_STEPS, dominant_svd, random_block
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*no observed entry")
 
@@ -99,3 +101,67 @@ def test_signs_lead_to_the_same_singular_values(monkeypatch):
     rows, cols = np.divmod(np.arange(3000), 50)
     cost = Completion(rows, cols, values.reshape(-1), (60, 50))
     assert_allclose(cost.start(2)[1], np.linalg.svd(values)[1][:2], rtol=1e-3)
+
+
+class Dense:
+    """An operator that counts its products."""
+
+    def __init__(self, A):
+        self.A, self.shape, self.dtype, self.products = A, A.shape, A.dtype, [0, 0]
+
+    def __matmul__(self, X):
+        self.products[0] += 1
+        return self.A @ X
+
+    def transposed_times(self, X):
+        self.products[1] += 1
+        return self.A.T @ X
+
+
+def slow(d1, d2):
+    """A matrix whose singular values fall slowly: 1, 0.98, 0.98², ..."""
+    rng = np.random.default_rng(5)
+    U, V = (np.linalg.qr(rng.standard_normal((d, min(d1, d2))))[0] for d in (d1, d2))
+    return (U * 0.98 ** np.arange(min(d1, d2))) @ V.T
+
+
+@pytest.mark.parametrize("shape", [(200, 160), (160, 200)])
+@pytest.mark.parametrize(("held", "most"), [(5, 24), (8, 24), (40, 14)])
+def test_a_search_that_begins_anew_comes_to_the_same(monkeypatch, shape, held, most):
+    monkeypatch.setattr("rankfold.entries.lanczos.HELD", held)
+    S = Dense(slow(*shape))
+    U, s, V = dominant_svd(S, 4, tolerance=1e-4)
+    assert_allclose(s, 0.98 ** np.arange(4), rtol=1e-6)
+    # vectors of the longer side are what the matrix makes of the others; those have residuals
+    (A, long, short) = (S.A, U, V) if shape[0] > shape[1] else (S.A.T, V, U)
+    assert_allclose(A @ short, long * s, atol=1e-9)
+    assert np.linalg.norm(A.T @ long - short * s, axis=0).max() <= 1e-4
+    assert S.products[int(shape[0] > shape[1])] <= most  # what was found before is not lost
+
+
+def test_what_a_search_holds_does_not_grow_with_its_steps(monkeypatch):
+    monkeypatch.setattr("rankfold.linalg.primitives.LEAST", 1 << 30)  # nothing is compiled meanwhile
+    rng = np.random.default_rng(0)
+    d1, d2, rank = 20_000, 2_000, 5
+    L, R = rng.standard_normal((d1, 60)), rng.standard_normal((d2, 60))
+
+    class Product(Dense):
+        def __init__(self):
+            self.shape, self.dtype, self.products = (d1, d2), L.dtype, [0, 0]
+
+        def __matmul__(self, X):
+            self.products[0] += 1
+            return L @ (R.T @ X)
+
+        def transposed_times(self, X):
+            self.products[1] += 1
+            return R @ (L.T @ X)
+
+    S = Product()
+    tracemalloc.start()
+    dominant_svd(S, rank, tolerance=0.0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert S.products == [MAX_STEPS + 1 + MAX_STEPS // (HELD - 1), MAX_STEPS]
+    blocks = 6 * d1 + (HELD + 4) * d2
+    assert peak < 8 * rank * blocks  # the bases of both sides were 40 of each

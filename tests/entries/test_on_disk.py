@@ -2,6 +2,7 @@
 
 import tempfile
 import tracemalloc
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import rankfold as rf
 from entries.stores import draw, factors, in_memory, in_stripes, on_disk
+from rankfold.entries import disk_side
 from rankfold.entries.disk_side import Mapped, reserve
 from rankfold.entries.observed import Observed
 from rankfold.entries.on_disk import OnDisk, blocks_of, files_of
@@ -204,3 +206,30 @@ def test_baselines_say_that_they_need_memory():
     _, disk = stores(in_memory, 7)
     with pytest.raises(TypeError, match="baselines need the entries in memory"):
         residual(disk, *factors(disk.shape, 3, count=1))
+
+
+@both
+def test_memory_of_parts_is_used_again_but_not_while_somebody_has_them(build, monkeypatch):
+    made, room = [], disk_side.mmap.mmap
+
+    def counted(handle, size):
+        made.append(size)
+        return room(handle, size)
+
+    held, disk = stores(build, 100)
+    for side, whole in zip(disk.sides, held.plain.sides, strict=True):
+        expected = [whole.data[whole.indptr[a] : whole.indptr[b]] for a, b in pairwise(side.cuts)]
+        with monkeypatch.context() as patched:
+            patched.setattr(disk_side.mmap, "mmap", counted)
+            seen = [(np.sort(part.data[:, 0]), part.data.shape) for _, part in side.parts()]
+            count = len(made)
+            kept = [part for _, part in side.parts()]  # of which none may be written over
+        assert len(seen) > 6
+        # two parts that are read, one that is used and the one before it, of indices and data each
+        assert count <= 8 < len(made) - count == 2 * len(kept)
+        assert len(set(made)) == 2
+        for entries, (numbers, shape), part in zip(expected, seen, kept, strict=True):
+            assert shape == entries.shape
+            assert_array_equal(numbers, np.sort(entries[:, 0]))
+            assert_array_equal(np.sort(part.data[:, 0]), numbers)
+        made.clear()

@@ -74,6 +74,13 @@ def complete(
         str, typer.Option(help="With --spill: what sorting may take, beside labels and the program itself.")
     ] = "1GB",
     device: Annotated[str, typer.Option(help="Where the last fit runs: cpu, cuda or auto.")] = "cpu",
+    parts: Annotated[
+        bool,
+        typer.Option(
+            "--parts",
+            help="With several processes: write a folder, to which each adds the model of its rows.",
+        ),
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Complete a matrix from files of known entries: row, column, value.
@@ -103,7 +110,10 @@ def complete(
         from rankfold.run.stopping import StopKind
 
     spread = together.is_spread()
-    for path in (output, report, plot, None if spread else checkpoint):  # of several processes, a folder
+    if parts and not spread:
+        raise typer.BadParameter("--parts is for several processes: let torchrun start them, or leave it out")
+    # of several processes, a checkpoint is a folder, and so is a model in parts
+    for path in (None if parts else output, report, plot, None if spread else checkpoint):
         check_writable(path)
     if plot is not None:
         check_format(plot)
@@ -133,7 +143,7 @@ def complete(
     )
     if spread:
         asked = {"output": output, "report": report, "plot": plot, "checkpoint": checkpoint}
-        if together.complete(source, model, asked, resume, json):
+        if together.complete(source, model, asked, resume, json, parts):
             raise KeyboardInterrupt(model.stop_reason_)
         return
     data = completing.read(source)

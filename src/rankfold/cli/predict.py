@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import closing
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from rankfold.cli.console import check_writable, fail, note, print_json, print_table
 from rankfold.cli.labels import visible
-from rankfold.cli.models import clipping, names_of, of_pairs, written
+from rankfold.cli.models import clipping, names_of, of_pairs
 from rankfold.cli.options import (
     Clip,
     ColColumn,
@@ -65,15 +66,28 @@ def predict(
       rankfold predict model.rankfold pairs.csv -o predictions.csv
 
       echo "ann,Alien" | rankfold predict model.rankfold -
+
+    Several processes share out the pairs; of a model in parts, each has its rows (docs: "Several machines"):
+
+      torchrun --nproc-per-node 4 -m rankfold predict model.parts pairs.parquet -o predictions.parquet
     """
     import rankfold as rf
-    from rankfold.cli.predictions import predicted, watched
+    from rankfold.cli import shared_out
+    from rankfold.cli.predictions import expected, predicted, watched
     from rankfold.cli.regressing import predicted_rows
     from rankfold.cli.table_files import write_batches
     from rankfold.data import LabelIndex, read_pairs
-    from rankfold.data.io.chosen import Expected
 
     check_writable(output)
+    columns = column_of(row), column_of(col)
+    guessed = header is None and not any(isinstance(column, str) for column in columns)
+    if shared_out.concerns(model):
+        if std or missing:
+            raise ValueError("--std and --missing are for one process, and for models in one file")
+        reading = {"delimiter": delimiter, "header": header}
+        asked = {"strict": strict, "guessed": guessed, "clip": clip, "json": json, "escape": escape_formulas}
+        shared_out.predict(model, pairs, columns, reading, asked, output)
+        return
     fitted = rf.load(model)
     if isinstance(fitted, rf.ReducedRankRegression):
         if strict or std or clip or header is not None or (row, col) != (None, None):
@@ -87,9 +101,6 @@ def predict(
     if missing:
         raise ValueError(f"{model} predicts pairs: --missing is for models of `rankfold regress`")
     names = names_of(fitted)
-    asked = column_of(row), column_of(col)
-    guessed = header is None and not any(isinstance(column, str) for column in asked)
-    columns = [Expected(own) if column is None else column for own, column in zip(names, asked, strict=True)]
     known = clipping(of_pairs(fitted, model), clip, model)
     if std and getattr(known, "posterior_", None) is None:
         raise ValueError(
@@ -97,7 +108,8 @@ def predict(
             "square loss, and --regularization auto or --bayesian"
         )
     rows, cols = map(LabelIndex, known.shape_, (known.row_labels_, known.col_labels_), names)
-    with closing(read_pairs(pairs, rows, cols, columns, delimiter=delimiter, header=header)) as batches:
+    chosen = expected(columns, names)
+    with closing(read_pairs(pairs, rows, cols, chosen, delimiter=delimiter, header=header)) as batches:
         known_pairs = watched(batches, (rows, cols), strict, guessed)
         write_batches(output, predicted(known, known_pairs, std), json, escape_formulas)
 
@@ -105,8 +117,11 @@ def predict(
 def recommend(
     model: ModelFile,
     who: Annotated[
-        list[str], typer.Option("--for", help="The row label to recommend columns for; may repeat.")
-    ],
+        list[str] | None, typer.Option("--for", help="The row label to recommend columns for; may repeat.")
+    ] = None,
+    whose: Annotated[
+        Path | None, typer.Option("--for-file", help="A file of row labels, one in each line.")
+    ] = None,
     count: Annotated[int, typer.Option("-n", help="How many columns.", min=1)] = 10,
     seen: Annotated[
         bool, typer.Option("--include-seen", help="Also columns that the row has an entry in.")
@@ -119,20 +134,20 @@ def recommend(
     With --clip, predictions beyond the range of the known values are shown as its end, in their order before.
 
     Example: rankfold recommend model.rankfold --for ann -n 5
+
+    Several processes share out the rows of a file (docs: "Several machines"):
+
+      torchrun --nproc-per-node 4 -m rankfold recommend model.parts --for-file users.txt --json
     """
-    import numpy as np
+    from rankfold.cli.shared_out import recommended_by_all
 
-    import rankfold as rf
-    from rankfold.data import LabelIndex
-
-    fitted = clipping(of_pairs(rf.load(model), model), clip, model)
-    user, item = names_of(fitted)
-    known = LabelIndex(fitted.shape_[0], fitted.row_labels_, user)
-    recommended = {}
-    for name in who:
-        row = known.names(np.array([known.require_text(name)]))
-        best = fitted.recommend(row, n=count, exclude_seen=not seen)
-        recommended[name] = list(zip(written(best.cols), best.scores.tolist(), strict=True))
+    who = list(dict.fromkeys([*(who or []), *(whose.read_text("utf-8").splitlines() if whose else [])]))
+    if not who:
+        raise typer.BadParameter("give --for LABEL, or --for-file FILE of labels")
+    speaks, fitted, recommended = recommended_by_all(model, who, count, seen, clip)
+    if not speaks:
+        return
+    _, item = names_of(fitted)
     _tell_clipped(fitted, recommended)
     if json:
         keys = (item, "prediction")

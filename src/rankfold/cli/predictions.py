@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from rankfold.cli.console import note
 from rankfold.data import LabelIndex
+from rankfold.data.io.chosen import Columns, Expected
 from rankfold.data.io.pairs import PairBatch
 
 
+def expected(columns: Columns, names: Sequence[str]) -> Columns:
+    """Return the columns asked for; where none is named, what the data of the model calls it."""
+    return [Expected(own) if column is None else column for own, column in zip(names, columns, strict=True)]
+
+
 def watched(
-    batches: Iterator[PairBatch], sides: tuple[LabelIndex, LabelIndex], strict: bool, guessed: bool
+    batches: Iterator[PairBatch],
+    sides: tuple[LabelIndex, LabelIndex],
+    strict: bool,
+    guessed: bool,
+    speaks: bool = True,
 ) -> Iterator[PairBatch]:
     """Yield the batches, then say how many pairs have an unknown row or column; `strict` refuses them.
 
     A side without labels has positions, and one outside it is refused. `guessed` means that nobody said
-    whether the first line is a header; one with the names that the model knows is no guess.
+    whether the first line is a header; one with the names that the model knows is no guess. Of several
+    processes one `speaks`.
     """
     count, total, first, known, names = 0, 0, "", False, ("", "")
     for batch in batches:
         names = batch.names
-        if guessed and batch.header and not total and names != (sides[0].kind, sides[1].kind):
+        if speaks and guessed and batch.header and not total and names != (sides[0].kind, sides[1].kind):
             fields = ", ".join(map(repr, batch.header))
             note(f"rankfold: the first line, {fields}, is taken for a header; if it is a pair: --no-header")
         _refuse_outside(batch, sides)
@@ -36,7 +47,7 @@ def watched(
         total += len(batch)
         known = known or bool((batch.rows >= 0).any() or (batch.cols >= 0).any())
         yield batch
-    if count:
+    if count and speaks:
         alike = "" if known else (
             f" None of the {total:,} has one that it knows, so that all predictions are the same: likely "
             f"{names[0]!r} and {names[1]!r} are the wrong columns; name others by --row and --col."

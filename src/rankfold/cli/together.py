@@ -1,4 +1,4 @@
-"""`rankfold complete` in several processes: entries spread by rows, and one model."""
+"""`rankfold complete` in several processes: entries spread by rows, and one model, or a part for each."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import typer
 import rankfold as rf
 from rankfold.cli.completing import Source
 from rankfold.cli.console import note, print_json, say, working
+from rankfold.distributed.group import Group
 from rankfold.distributed.launch import start
 from rankfold.distributed.loading import read
 from rankfold.distributed.spreading import SpreadTriples
+from rankfold.estimators.model_parts import save_part
 from rankfold.run.parts import MANIFEST
 
 
@@ -23,12 +25,18 @@ def is_spread() -> bool:
     return int(os.environ.get("WORLD_SIZE", os.environ.get("SLURM_NTASKS", "1"))) > 1
 
 
+def joined() -> Group:
+    """The processes, met."""
+    return start(timeout=float(os.environ.get("RANKFOLD_TIMEOUT", "120")))
+
+
 def complete(
     source: Source,
     model: rf.MatrixCompletion,
     files: dict[str, Path | None],
     resume: Path | None,
     json: bool,
+    parts: bool,
 ) -> bool:
     """Read, fit and write; the first process speaks for all. Return whether the fit was interrupted."""
     for name in ("report", "plot"):
@@ -41,7 +49,7 @@ def complete(
             "--holdout needs the entries in one process: leave a file out, and "
             "compare with what `rankfold predict` says of it"
         )
-    group = start(timeout=float(os.environ.get("RANKFOLD_TIMEOUT", "120")))
+    group = joined()
     first = group.rank == 0
     began = perf_counter()
     with working(f"reading {source.name}"):
@@ -53,13 +61,16 @@ def complete(
             header=source.header,
             decimal=source.decimal,
             duplicates="error" if source.unique else "keep",
+            parts=parts,
         )
     reading, began = perf_counter() - began, perf_counter()
     checkpoint = files["checkpoint"]
     model.fit(data, checkpoint=checkpoint, resume=resume or _after_restart(checkpoint))
     fitting = perf_counter() - began
     output = files["output"]
-    if output is not None:
+    if output is not None and parts:
+        save_part(model, output, group)
+    elif output is not None:
         group.together(lambda: rf.save(model, output) if first else None, "writing the model")
     if first:
         (_tell_json if json else _tell)(model, data, {"read": reading, "fit": fitting}, output)

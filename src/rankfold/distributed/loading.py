@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from glob import glob
 from pathlib import Path
 from typing import Any
@@ -34,13 +35,15 @@ def read(
     header: bool | None = None,
     decimal: str = ".",
     duplicates: Duplicates = "keep",
+    parts: bool = False,
 ) -> SpreadTriples:
     r"""Read triples from files, or from all whose names fit a pattern such as ``'shards/*.parquet'``.
 
     Every process calls it with the same arguments, and sees the same files. A process holds one file at a
     time beside 16 bytes for each entry that it has read, and ends with the entries of its rows: contiguous
     ranges of rows with about as many entries each. Labels are numbered in sorted order, as
-    `rankfold.data.read_triples` does, whose other parameters these are.
+    `rankfold.data.read_triples` does, whose other parameters these are. With `parts`, a model that is fitted
+    to them has in each process its own rows, and in none all of them: for factors that outgrow a machine.
 
     Examples
     --------
@@ -68,7 +71,7 @@ def read(
     pool = group.together(loaded, "reading the files")
     labels = [_everybodys(side, group) for side in pool.labels()]
     pool.renumber(labels)
-    return _sent(pool, labels, duplicates, group)
+    return replace(_sent(pool, labels, duplicates, group), parts=parts)
 
 
 def _names(files: Any) -> list[str]:

@@ -19,11 +19,15 @@ from rankfold.entries.sorted_entries import sorted_entries
 
 @dataclass(frozen=True, eq=False)
 class SpreadTriples:
-    """Entries whose rows are spread over processes, and what their rows and columns are called."""
+    """Entries whose rows are spread over processes, and what their rows and columns are called.
+
+    With `parts`, a model of them has in each process the rows at hand, and in none all of them.
+    """
 
     store: SpreadEntries
     row_labels: NDArray[Any]
     col_labels: NDArray[Any]
+    parts: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -95,10 +95,24 @@ def reserve(file: BinaryIO, size: int, name: Path) -> None:
         ) from error
 
 
-def _room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return an array that goes back to the system when it is freed: allocators keep what threads free."""
-    size = dtype.itemsize * prod(shape)
-    return np.frombuffer(mmap.mmap(-1, size), dtype).reshape(shape) if size else np.empty(shape, dtype)
+class _Rooms:
+    """Arrays of so many records of a file, in memory that is used again once nobody has them any more.
+
+    The system takes seven times as long for pages that are new as for a copy from its cache into old ones.
+    """
+
+    def __init__(self, like: NDArray[Any], most: int) -> None:
+        self._row, self._dtype = like.shape[1:], like.dtype
+        self._size = max(most, 1) * prod(self._row) * like.itemsize
+        self._free: list[mmap.mmap] = []
+
+    def array(self, count: int) -> NDArray[Any]:
+        """Return an array that nobody else has, of numbers that mean nothing yet."""
+        # a map of its own goes back to the system at once when it is freed; allocators keep some
+        room = self._free.pop() if self._free else mmap.mmap(-1, self._size)
+        array = np.frombuffer(room, self._dtype, count * prod(self._row))
+        weakref.finalize(array, self._free.append, room).atexit = False
+        return array.reshape(count, *self._row)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,15 +147,20 @@ class DiskSide(SortedEntries):
         if len(pairs) == 1:
             yield from super().parts()
             return
+        rooms = self._rooms(int(np.diff(self.ends[self.cuts]).max()))
         with ThreadPoolExecutor(_AHEAD, "rankfold_reader") as reader:
-            coming = deque(reader.submit(self._read, pairs, k) for k in range(min(_AHEAD, len(pairs))))
+            coming = deque(reader.submit(self._read, pairs, k, rooms) for k in range(min(_AHEAD, len(pairs))))
             for k in range(len(pairs)):
                 part = coming.popleft().result()
                 if k + _AHEAD < len(pairs):
-                    coming.append(reader.submit(self._read, pairs, k + _AHEAD))
+                    coming.append(reader.submit(self._read, pairs, k + _AHEAD, rooms))
                 yield part
+                del part
 
-    def _read(self, pairs: list[tuple[int, int]], k: int) -> Part:
+    def _rooms(self, most: int) -> list[_Rooms]:
+        return [_Rooms(file.array, most) for file in self.files]
+
+    def _read(self, pairs: list[tuple[int, int]], k: int, rooms: list[_Rooms]) -> Part:
         """Copy part k into memory, after asking for the one behind it."""
         if k + 1 < len(pairs):
             self._ask(self._segments(*pairs[k + 1]))
@@ -152,7 +171,7 @@ class DiskSide(SortedEntries):
             own = self.indptr[s * self.lines + first + 1 : s * self.lines + last + 1]
             pointers.append(own - np.uint64(start) + pointers[-1][-1])
         indptr = np.concatenate(pointers)
-        indices, data = self._copied(segments)
+        indices, data = self._copied(segments, rooms)
         bounds = even_cuts(indptr, last - first, min(CHUNKS, last - first))
         return Part(slice(first, last), SortedEntries(indptr, indices, data, bounds, self.length))
 
@@ -168,11 +187,13 @@ class DiskSide(SortedEntries):
                 if start < stop:  # a length of 0 would mean all
                     file.ask(start, stop)
 
-    def _copied(self, segments: list[tuple[int, int]]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _copied(
+        self, segments: list[tuple[int, int]], rooms: list[_Rooms]
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return indices and data of segments, one after the other, in memory."""
         copies, total = [], sum(stop - start for start, stop in segments)
-        for file in self.files:
-            copy, at = _room((total, *file.array.shape[1:]), file.array.dtype), 0
+        for file, room in zip(self.files, rooms, strict=True):
+            copy, at = room.array(total), 0
             for start, stop in segments:
                 if start < stop:
                     file.read(start, copy[at : at + stop - start])
@@ -197,7 +218,7 @@ class DiskSide(SortedEntries):
                 starts, ends = pointers[lines[runs[:-1]]], pointers[lines[runs[1:] - 1] + 1]
                 segments = list(zip(starts.tolist(), ends.tolist(), strict=True))
                 self._ask(segments)
-                indices, data = self._copied(segments)
+                indices, data = self._copied(segments, self._rooms(int(before[edges[b]] - before[edges[a]])))
                 indptr = (before[edges[a] : edges[b] + 1] - before[edges[a]]).astype(np.uint64)
                 cuts = (edges[a : b + 1] - edges[a]).astype(np.uint64)
                 yield s, slice(a, b), lines, SortedEntries(indptr, indices, data, cuts, self.length)

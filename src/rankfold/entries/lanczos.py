@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
+from numpy.typing import NDArray
 
+from rankfold.entries.operators import Turned
 from rankfold.entries.store import Array, Operator
 from rankfold.linalg import asarray_like, identity_like, rows_like, thin_svd
 from rankfold.linalg.primitives import grams, on_host, sums
@@ -16,6 +18,7 @@ from rankfold.linalg.primitives import grams, on_host, sums
 # exact SVD (36, 94 to 96, 38 and 45 on P1, P3, P2 and P5 of `rankfold.kernels`, at 1e-4 as at 1e-2).
 TOLERANCE = 1e-2
 MAX_STEPS = 40
+HELD = 12  # blocks of directions; P1 to P5 take 5 to 10 steps, 13 with as much noise as data
 # A block that keeps this part of its square through projection is orthogonal enough for TOLERANCE.
 SAFE = 1e-5
 MIN_WIDTH = 4  # of a block: narrower ones take more steps than they save time
@@ -25,48 +28,71 @@ MOST_NORMAL = 1 << 18
 
 
 def dominant_svd(
-    S: Operator,
-    rank: int,
-    seed: int = 0,
-    first: Array | None = None,
-    tolerance: float = TOLERANCE,
-    most: int = MAX_STEPS,
+    S: Operator, rank: int, seed: int = 0, first: Array | None = None, tolerance: float = TOLERANCE
 ) -> tuple[Array, Array, Array]:
     """Return the `rank` largest singular values and their vectors, S ≈ U diag(s) Vᵀ.
 
-    Block Golub-Kahan-Lanczos with full reorthogonalisation, from `random_block`, or from `first` if right
-    singular vectors are known nearly: S V = U B with B block bidiagonal, whose singular values and residuals
-    come for free. Stops at residuals of `tolerance` times the largest value, or after `most`. All arrays
-    are of the library of `first`, and where it lives; B is small, and NumPy's.
+    Block Golub-Kahan-Lanczos from `random_block`, or from `first` if right singular vectors are known nearly:
+    S V = U B with B block bidiagonal, whose singular values and residuals come for free. Stops at residuals
+    of `tolerance` times the largest value, or after MAX_STEPS. All arrays are of the library of `first`, and
+    where it lives; B is small, and NumPy's. What is held does not grow with the number of steps: the basis
+    of the shorter side, of HELD blocks at most, and three blocks of the longer one.
     """
-    V_k = random_block(S.shape, rank, seed).astype(S.dtype, copy=False) if first is None else first
+    block = random_block(S.shape, rank, seed).astype(S.dtype, copy=False) if first is None else first
+    if min(S.shape) <= 4 * block.shape[1]:
+        return _thin_svd(S, rank, block)
+    if S.shape[0] < S.shape[1]:
+        V, s, U = _by_short_side(Turned(S), S @ block, rank, tolerance)
+        return U, s, V
+    return _by_short_side(S, block, rank, tolerance)
+
+
+def _by_short_side(S: Operator, V_k: Array, rank: int, tolerance: float) -> tuple[Array, Array, Array]:
+    """`dominant_svd` of a tall matrix.
+
+    Blocks of V are made orthogonal to all before them, those of U to the last one: then the others are so too
+    but for rounding, which dominant singular vectors hardly notice (Simon and Zha, 2000). When HELD blocks of
+    V are there, the best directions in them take their place.
+    """
     width = V_k.shape[1]
-    if min(S.shape) <= 4 * width:
-        return _thin_svd(S, rank, V_k)
-    steps = min(most, min(S.shape) // width)
-    U: list[Array] = []
+    steps = min(MAX_STEPS, S.shape[1] // width)
+    B = np.zeros((HELD * width, HELD * width), S.dtype)
+    U: list[Array] = []  # the last block, if there is one
     V: list[Array] = []
-    B = np.zeros((steps * width, steps * width), S.dtype)
-    V_k, _ = _orthonormal(V_k, V)
-    for k in range(steps):
-        here, after = slice(k * width, (k + 1) * width), slice((k + 1) * width, (k + 2) * width)
+    V_k, _, _ = _orthonormal(V_k, V)
+    for step in range(steps):
+        before, here = (slice((len(V) + j) * width, (len(V) + j + 1) * width) for j in (-1, 0))
         V.append(V_k)
-        # S V_k = U_{k-1} T_{k-1}ᵀ + U_k R_k, of which the first term is known already
-        U_k, B[here, here] = _orthonormal(S @ V_k, U)
-        U.append(U_k)
-        V_k, T = _orthonormal(S.transposed_times(U_k), V)
+        U_k, B[here, here], along = _orthonormal(S @ V_k, U)
+        if U:
+            (B[before, here],) = along
+        V_k, T, _ = _orthonormal(S.transposed_times(U_k), V)
         small = B[: here.stop, : here.stop]
-        squares, P = np.linalg.eigh(
-            small @ small.T
-        )  # in a third of the time of a singular value decomposition
+        # in a third of the time of a singular value decomposition
+        squares, P = np.linalg.eigh(small @ small.T)
         residuals = np.linalg.norm(T @ P[here, -rank:], axis=0)
-        if residuals.max() <= tolerance * squares[-1] ** 0.5 or k + 1 == steps:
+        if residuals.max() <= tolerance * squares[-1] ** 0.5 or step + 1 == steps:
             break
-        B[here, after] = T.T
-    P, s, Qt = np.linalg.svd(small)
-    left, right = (np.split(Z[:, :rank], len(V)) for Z in (P, Qt.T))
-    left, right = sums(list(zip(U, left, strict=True)), list(zip(V, right, strict=True)))
-    return left, asarray_like(s[:rank], V_k), right
+        U = [U_k]
+        if len(V) == HELD:
+            U_0, s, V_0 = _best_within(S, V, small, width)
+            U, V, B[:] = [U_0], [V_0], 0.0
+            B[:width, :width] = np.diag(on_host(s))
+    return _best_within(S, V, small, rank)
+
+
+def _best_within(S: Operator, V: list[Array], small: NDArray[Any], count: int) -> tuple[Array, Array, Array]:
+    """Return dominant singular values and vectors of S as far as V tells, and `small`, which is Uᵀ S V.
+
+    Left vectors are not held: they are one product away, which also makes good what U lacks in orthogonality.
+    """
+    Qt, width = np.linalg.svd(small)[2], V[0].shape[1]
+    right = [np.ascontiguousarray(part) for part in np.split(Qt[:width].T, len(V))]
+    (Z,) = sums(list(zip(V, right, strict=True)))
+    Y, R, _ = _orthonormal(S @ Z, [])
+    P, s, Wt = np.linalg.svd(R)
+    U, V_0 = sums([(Y, P[:, :count])], [(Z, np.ascontiguousarray(Wt.T[:, :count]))])
+    return U, asarray_like(s[:count], Z), V_0
 
 
 def random_block(shape: tuple[int, int], rank: int, seed: int) -> Any:
@@ -78,8 +104,8 @@ def random_block(shape: tuple[int, int], rank: int, seed: int) -> Any:
     return (2 * bits[: size[0] * size[1]].view(np.int8) - 1).reshape(size)
 
 
-def _orthonormal(X: Array, basis: list[Array]) -> tuple[Array, Any]:
-    """Q with orthonormal columns, orthogonal to the basis, and R, so that X = Q R + what the basis spans."""
+def _orthonormal(X: Array, basis: list[Array]) -> tuple[Array, Any, list[Any]]:
+    """Q with orthonormal columns, orthogonal to the basis, R and M_k, so that X = Q R + Σ basis_k M_k."""
     (products,) = grams([*((block, X) for block in basis), (X, X)])
     *along, square = products
     left = square - sum((C.T @ C for C in along), start=np.zeros_like(square))  # the Gram of what Q R will be
@@ -87,12 +113,12 @@ def _orthonormal(X: Array, basis: list[Array]) -> tuple[Array, Any]:
         C = np.linalg.cholesky(left)
         N = np.linalg.inv(C).T
         (Q,) = sums([(X, N), *((block, -M @ N) for block, M in zip(basis, along, strict=True))])
-        return Q, C.T
+        return Q, C.T, along
     # Little is left of X, or less than its width in directions: rounding errors must be projected out again.
     qr = array_namespace(X).linalg.qr
     Q, R = qr(_off(basis, X))
     Q, again = qr(_off(basis, Q))
-    return Q, on_host(again @ R)
+    return Q, on_host(again @ R), along
 
 
 def _off(basis: list[Array], X: Array) -> Array:

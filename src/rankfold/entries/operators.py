@@ -128,6 +128,31 @@ class Scaled:
         return self.cols * self.matrix.transposed_times(self.rows * X)
 
 
+@dataclass(frozen=True, eq=False)
+class Turned:
+    """Sᵀ, by products alone."""
+
+    matrix: Operator
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of Sᵀ."""
+        return self.matrix.shape[1], self.matrix.shape[0]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of S."""
+        return self.matrix.dtype
+
+    def __matmul__(self, X: Array) -> Array:
+        """Sᵀ X."""
+        return self.matrix.transposed_times(X)
+
+    def transposed_times(self, X: Array) -> Array:
+        """S X."""
+        return self.matrix @ X
+
+
 def product(
     side: SortedEntries, X: Array, values: Callable[[Part], Floats] | None, dtype: DTypeLike = np.float64
 ) -> Array:

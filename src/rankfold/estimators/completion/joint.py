@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.completion import Completion
 from rankfold.costs.offsets import Offsets
-from rankfold.entries.lanczos import MAX_STEPS, MIN_WIDTH, dominant_svd
-from rankfold.entries.on_disk import OnDisk
+from rankfold.entries.lanczos import dominant_svd
 from rankfold.entries.operators import Scaled
 from rankfold.estimators.completion.convex_lines import ConvexLines
 from rankfold.estimators.completion.lines import FactorPair, solve_lines
@@ -169,19 +168,11 @@ class Joint(Cost):
 
         The start is the dominant directions of the gradient, shrunk by λ.
         """
-        U, s, V = dominant_svd(self._slope(G, H), rank, seed, most=self._steps(rank))
+        U, s, V = dominant_svd(self._slope(G, H), rank, seed)
         L, R = self._unscaled(U, np.maximum(s - self.weight, LIFT * s[0]), V)
         if not self.quadratic:
             L, R = self._tamed(L, R, G, H)
         return float(s[0]), (np.hstack([L, G]), np.hstack([R, H]))
-
-    def _steps(self, rank: int) -> int:
-        """How many blocks of directions a search may hold: on disk, as many as fit its memory twice."""
-        observed = self.completion.observed
-        if not isinstance(observed, OnDisk):
-            return MAX_STEPS
-        block = observed.dtype.itemsize * max(rank, MIN_WIDTH) * sum(self.shape)
-        return max(2, min(MAX_STEPS, int(observed.memory / (2 * block))))
 
     def _tamed(self, L: Floats, R: Floats, G: Floats, H: Floats) -> FactorPair:
         """Halve W until it fits no worse than W = 0: a loss may curve much more than the square does."""

@@ -23,7 +23,7 @@ from rankfold.costs.regularisers import Nuclear
 from rankfold.distributed.entries import SpreadEntries
 from rankfold.distributed.spreading import SpreadTriples
 from rankfold.entries.lanczos import dominant_svd, random_block
-from rankfold.entries.observed import Observed
+from rankfold.entries.observed import Observed, index_type
 from rankfold.entries.operators import Scaled
 from rankfold.entries.store import Array
 from rankfold.estimators.completion.choosing import Choice, choose
@@ -59,7 +59,11 @@ def fit(model: Any, data: SpreadTriples, limit: int, **run: Any) -> None:
         model.regularization_path_, model.rank_path_ = choice.path, choice.rank_path
         run |= {"max_iterations": model.max_iter, "verbose": model.verbose}
         fitted = fitted_together(model, cost, choice, seed, run)
-    model.factors_, model.biases_, model.posterior_ = fitted.factors, fitted.offsets, None
+    factors: tuple[Any, Any] = fitted.factors
+    (L, R), (mean, b, c) = factors, fitted.offsets
+    own = data.store.rows.own if data.parts else slice(None)
+    model.factors_ = L.block if data.parts else L.whole(exact=True), R.whole(exact=True)
+    model.biases_, model.posterior_ = Offsets(mean, b[own], c), None
     record_run(model, fitted.trace, fitted.stop)
 
 
@@ -93,7 +97,7 @@ def choice_for(model: Any, cost: Completion, limit: int, seed: int) -> Choice:
 
 
 def fitted_together(model: Any, cost: Completion, choice: Choice, seed: int, run: dict[str, Any]) -> Fitted:
-    """Minimise over W, and bring the factors together."""
+    """Minimise over W; the factors are spread."""
     store = _store(cost)
     fit = _Penalised.of(cost, choice)
     tol = tolerance(model.tol, is_auto(model.regularization), choice.weight)
@@ -110,9 +114,7 @@ def fitted_together(model: Any, cost: Completion, choice: Choice, seed: int, run
         stop=RelativeChange(tol, WINDOW if choice.weight else PLAIN_WINDOW), **run,
     )  # fmt: skip
     stop = Stop(result.stop_reason, StopKind.CONVERGED) if result.stop.kind in accepted else result.stop
-    offsets = fit.offsets(*result.factors)
-    factors = [factor.whole(exact=True) for factor in result.factors]
-    return Fitted(fit.balanced(*factors), offsets, result.trace, stop)
+    return Fitted(fit.balanced(*result.factors), fit.offsets(*result.factors), result.trace, stop)
 
 
 def note_data(model: Any, data: SpreadTriples) -> None:
@@ -122,21 +124,43 @@ def note_data(model: Any, data: SpreadTriples) -> None:
     model.data_fingerprint_ = fingerprint(data.row_labels, data.col_labels, np.array(parts))
     model.shape_, model.counts_ = store.shape, store.counts
     model.row_labels_, model.col_labels_ = data.row_labels, data.col_labels
-    model.observed_ = _pattern(store)
+    model.value_range_, model.features_, model.information_ = _value_range(store), (None, None), None
+    if not data.parts:
+        model.observed_ = _pattern(store)
+        return
+    first, last = store.rows.bounds
+    rows, cols = store.counts
+    model.shape_, model.counts_ = (last - first, store.shape[1]), (rows[first:last], cols)
+    model.row_labels_ = data.row_labels[first:last]
+    model.observed_ = Pattern(np.concatenate([[0], np.cumsum(rows[first:last])]), _own_positions(store))
 
 
 def _pattern(store: SpreadEntries) -> Pattern:
     """Return all positions; none, where they are too many."""
-    kind = np.int32 if max(store.shape) <= 2**32 else np.int64
-    own = np.zeros(0, kind)
     if store.size > LISTED:
-        return Pattern(np.zeros(store.shape[0] + 1, np.int64), own.view(f"u{own.itemsize}"))
+        return Pattern(np.zeros(store.shape[0] + 1, np.int64), np.zeros(0, index_type(store.shape)))
+    own = _own_positions(store)
+    signed = own.view(f"i{own.itemsize}")  # torch knows few others
+    indptr = np.concatenate([[0], np.cumsum(store.counts[0])])
+    cols = store.group.gathered(signed[:, None], indptr[list(store.rows.cuts)].tolist(), exact=True)
+    return Pattern(indptr, np.ascontiguousarray(cols[:, 0]).view(own.dtype))
+
+
+def _value_range(store: SpreadEntries) -> tuple[float, float]:
+    """Return the least and the largest value in any process."""
+    least, most = np.inf, -np.inf
     if store.block is not None:
-        own = store.block.plain.by_row.indices.astype(f"u{own.itemsize}", copy=False).view(kind)
-    counts, bounds = store.counts[0], store.rows.cuts
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    cols = store.group.gathered(own[:, None], indptr[list(bounds)].tolist(), exact=True)
-    return Pattern(indptr, np.ascontiguousarray(cols[:, 0]).view(f"u{own.itemsize}"))
+        values = store.block.by_row.data[:, 0]
+        least, most = float(values.min()), float(values.max())
+    return -store.group.most(-least), store.group.most(most)
+
+
+def _own_positions(store: SpreadEntries) -> NDArray[Any]:
+    """Return the columns of the entries at hand, row by row."""
+    kind = index_type(store.shape)
+    if store.block is None:
+        return np.zeros(0, kind)
+    return np.asarray(store.block.plain.by_row.indices, dtype=kind)
 
 
 @dataclass(frozen=True)
@@ -184,7 +208,7 @@ class _Penalised:
             return Offsets(0.0, *(np.zeros(d) for d in self.completion.shape))
         return self.with_offsets.offsets(L, R)
 
-    def balanced(self, L: NDArray[Any], R: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def balanced(self, L: Array, R: Array) -> tuple[Array, Array]:
         """Return the factors of the same W that the penalty is least for."""
         rows, cols = (np.sqrt(root)[:, None] for root in self.roots)
         U, s, V = svd_of_product(rows * L, cols * R)
@@ -192,9 +216,12 @@ class _Penalised:
 
     def zero(self, rank: int, stop: Stop) -> Fitted:
         """W = 0, with its offsets."""
-        L, R = (np.zeros((d, rank)) for d in self.completion.shape)
+        places = _store(self.completion).places
+        factors: list[Array] = [
+            each.array(np.zeros((each.bounds[1] - each.bounds[0], rank))) for each in places
+        ]
         trace = Trace([TraceRow(0, self.cost.value_at_zero, 0.0, 0.0)])
-        return Fitted((L, R), self.offsets(L, R), trace, stop)
+        return Fitted((factors[0], factors[1]), self.offsets(*factors), trace, stop)
 
 
 def _store(cost: Completion) -> SpreadEntries:
