@@ -1,5 +1,6 @@
 """With pandas: what a newcomer does with a DataFrame works, or says what to do."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -59,6 +60,29 @@ def test_a_model_of_triples_knows_the_names_in_their_file(estimator):
     assert found.cols is found["film"]
     assert repr(named) == "<Triples: 3 entries of a 3 × 2 matrix: 'user', 'film', 'stars'>"
     assert not hasattr(model.fit(triples), "feature_names_in_")
+
+
+def test_values_that_are_text_are_named():
+    with pytest.raises(
+        ValueError, match=r"y must be real numbers, .* it holds 'u\d\d': give the column of val"
+    ):
+        rf.MatrixCompletion().fit(PAIRS, PAIRS["user"])
+
+
+def test_a_new_user_is_answered_with_the_way_in():
+    with pytest.raises(
+        KeyError, match=r"'eve' is not in this model, which knows \d+ others, such as 'u00' \(wh"
+    ):
+        MODEL.recommend("eve")
+    with pytest.raises(KeyError, match=r"'g' is not .* by fold_in\(entries, side='column'\)\)"):
+        MODEL.similar("g")
+
+
+def test_plots_say_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'rankfold\[plot\]'"):
+        MODEL.trace_.plot()
 
 
 def test_neighbours_make_a_table():

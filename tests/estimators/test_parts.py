@@ -44,13 +44,22 @@ def test_the_columns_of_pairs_have_types_of_their_own():
     assert cols.tolist() == [3, 4]
 
 
-@pytest.mark.parametrize(
-    ("column", "where"), [(["a", 1, "b"], "X[1]"), ([1, True], "X[1]"), ([1, None], "X[1]"), ([0.5], "X[0]")]
-)
+@pytest.mark.parametrize(("column", "where"), [(["a", 1, "b"], "X[1]"), ([1, True], "X[1]"), ([0.5], "X[0]")])
 def test_labels_of_one_side_are_of_one_kind(column, where):
     with pytest.raises(ValueError, match="all strings, or all integers") as caught:
         label_column(np.array(column, dtype=object), "X[{}]")
     assert str(caught.value).startswith(where)
+
+
+@pytest.mark.parametrize("column", [["a", None], [1, None], ["a", np.nan], [1, np.datetime64("NaT")]])
+def test_a_label_that_is_missing_is_called_so(column):
+    with pytest.raises(ValueError, match=r"^X\[1\] is .*: a label is missing: leave such entries out"):
+        label_column(np.array(column, dtype=object), "X[{}]")
+
+
+def test_holes_among_numbers_are_missing_labels():
+    with pytest.raises(ValueError, match=r"^X\[1\] is .*nan.*: a label is missing"):
+        label_column(np.array([1.0, np.nan]), "X[{}]")
 
 
 def test_objects_that_are_of_one_kind():

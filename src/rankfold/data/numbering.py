@@ -17,6 +17,7 @@ Positions = NDArray[np.integer]
 TABLE = 1 << 18  # entries of a table from the least integer to the largest that are always affordable
 _BLOCK = 1 << 18  # labels looked at a time
 _SHORT = 64  # characters of a string that may be padded to
+_HOLE = "a label is missing: leave such entries out (DataFrame.dropna)"
 _ONE_KIND = (
     "the labels of a side are all strings, or all integers (or a column of datetime64); give others, such as "
     "UUIDs, as strings"
@@ -128,6 +129,7 @@ def _narrowest(integers: Labels) -> Labels:
 
 
 def _whole(column: Labels, where: str) -> Labels:
+    refuse(np.isnan(column), column, where, _HOLE)
     whole = np.isfinite(column) & (column == np.floor(column))
     refuse(~whole, column, where, "rows and columns are integers, or labels (strings)")
     bits = np.finfo(column.dtype).nmant + 1
@@ -142,6 +144,8 @@ def _objects(column: Labels, where: str) -> Labels:
     if all(issubclass(kind, str) for kind in types):
         return column
     if types != {int}:
+        none = [element is None or bool(element != element) for element in column.tolist()]  # NaN, NaT
+        refuse(np.array(none, dtype=bool), column, where, _HOLE)
         text = np.array([isinstance(element, str) for element in column.tolist()], dtype=bool)
         whole = np.array([_is_whole(element) for element in column.tolist()], dtype=bool)
         refuse(~(text if text.any() else whole), column, where, _ONE_KIND)

@@ -38,14 +38,14 @@ class RankErrors:
 
     def __str__(self) -> str:
         columns = self.ranks, self.errors, self.standard_errors
-        header = "rank  held-out error  standard error"
+        header = "rank   held-out loss  standard error"
         return table(header, "{:4d}  {:14.6g}  {:14.3g}", columns, self.chosen)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the errors with their standard errors over the rank."""
         ax = axes_or_new(ax)
         ax.errorbar(self.ranks, self.errors, self.standard_errors, fmt="o-", capsize=3)
-        return marked(ax, self.chosen, str(self.chosen), xlabel="rank", ylabel="held-out error")
+        return marked(ax, self.chosen, str(self.chosen), xlabel="rank", ylabel="mean loss")
 
 
 def choose_rank(largest: int, losses_at: Callable[[int], Floats], verbose: int) -> RankErrors:
@@ -57,7 +57,7 @@ def choose_rank(largest: int, losses_at: Callable[[int], Floats], verbose: int) 
     with progress(verbose, "choosing the rank") as tell:
         for rank in _candidates(largest):
             tried[rank] = losses_at(rank)
-            tell(f"rank {rank}  held-out error {tried[rank].mean():.6g}")
+            tell(f"rank {rank}  held-out loss {tried[rank].mean():.6g}")
             best = min(tried, key=lambda k: float(tried[k].mean()))
             if sum(k > best for k in tried) >= _PATIENCE:
                 break

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankfold.data.labels import LabelIndex
+from rankfold.data.labels import LabelIndex, UnknownLabelError
 from rankfold.data.numbering import Positions
 from rankfold.data.triples import Triples
 from rankfold.estimators.completion.axes import Axis
@@ -227,4 +227,8 @@ class Recommender:
             raise ValueError(f"n must be at least 1, not {n!r}")
         where = f"{axis.value}s[{{}}]"
         wanted = given_labels(items, where)
-        return wanted, self._index(axis).require(wanted, where)
+        try:
+            return wanted, self._index(axis).require(wanted, where)
+        except UnknownLabelError as error:
+            remedy = f"what is new has a model of its own by fold_in(entries, side={axis.value!r})"
+            raise UnknownLabelError(f"{error} ({remedy})") from None

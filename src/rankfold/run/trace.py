@@ -151,8 +151,7 @@ class Trace:
 
         `axes` are two of your own to draw on; those that were drawn on are returned.
         """
-        import matplotlib.pyplot as plt
-
+        plt = pyplot()
         if against not in ("iteration", "seconds"):
             raise ValueError(f"against must be 'iteration' or 'seconds', not {against!r}")
         if axes is None:
@@ -176,6 +175,18 @@ class Trace:
         widths = [max(len(line[column]) for line in table) for column in range(len(_SHOWN))]
         lines = ["  ".join(map(str.rjust, line, widths)).rstrip() for line in table]
         return "\n".join([f"Trace of {len(self)} rows", *lines])
+
+
+def pyplot() -> Any:
+    """Return `matplotlib.pyplot`, or say how to install it: plots are an extra."""
+    try:
+        import matplotlib.pyplot as plt
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        words = "plots need matplotlib: pip install 'rankfold[plot]'"
+        raise ModuleNotFoundError(words, name="matplotlib") from None
+    return plt
 
 
 def _json(cell: float | str) -> float | str | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from rankfold.run.trace import pyplot
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -22,9 +24,7 @@ def axes_or_new(ax: Axes | None) -> Axes:
     """Return the axes given, or those of a new figure."""
     if ax is not None:
         return ax
-    import matplotlib.pyplot as plt
-
-    new: Axes = plt.figure(layout="constrained").add_subplot()
+    new: Axes = pyplot().figure(layout="constrained").add_subplot()
     return new
 
 

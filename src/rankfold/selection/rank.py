@@ -50,7 +50,7 @@ class RankPath:
     factors: tuple[Any, Any] | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
-        header = "rank  held-out error  standard error           fit"
+        header = "rank   held-out loss  standard error           fit"
         columns = self.ranks, self.errors, self.standard_errors, self.fits
         return table(header, "{:4d}  {:14.6g}  {:14.3g}  {:12.6g}", columns, self.chosen)
 
@@ -97,7 +97,7 @@ class _Judge:
         losses = losses_of(self.cost, self.test, np.einsum("pk,pk->p", L[self.test[0]], R[self.test[1]]))
         error, deviation = float(losses.mean()), float(losses.std(ddof=1) / np.sqrt(len(losses)))
         self.judged.append(_Judged(error, deviation, state.value, (L, R)))
-        self.tell(f"rank {state.rank}  held-out error {error:.6g}")
+        self.tell(f"rank {state.rank}  held-out loss {error:.6g}")
 
     def path(self) -> RankPath:
         """Choose among the ranks judged."""

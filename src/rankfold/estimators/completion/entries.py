@@ -137,9 +137,9 @@ def named_entries(X: Any, y: Any) -> tuple[Names, NDArray[Any]]:
         raise ValueError("Found array with 0 sample(s): X is empty; give at least one known entry")
     values: NDArray[Any] = column_or_1d(np.asarray(plain("y", given)), warn=True)
     if values.dtype.kind == "O":
-        values = values.astype(np.float64)
+        values = _as_numbers(values)
     if values.dtype.kind not in "fiub":
-        raise ValueError(f"y must be real numbers; got {values.dtype}")
+        raise ValueError(f"y must be real numbers, the value of each pair; got {values.dtype}")
     pairs = rows.size
     if values.size != pairs:
         raise ValueError(f"X has {pairs} pairs and y has {values.size} values: there must be one for each")
@@ -148,6 +148,17 @@ def named_entries(X: Any, y: Any) -> tuple[Names, NDArray[Any]]:
         raise ValueError(f"y[{at}] is {values[at]} (NaN or infinity): leave unknown entries out")
     check_size("y", values)
     return (rows, cols), values
+
+
+def _as_numbers(values: NDArray[Any]) -> NDArray[np.float64]:
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError):
+        text = next((value for value in values.tolist() if isinstance(value, str)), values[0])
+        raise ValueError(
+            f"y must be real numbers, the value of each pair; it holds {text!r}: give the column of values "
+            "as y, or turn it into numbers first (pandas.to_numeric)"
+        ) from None
 
 
 def refuse_without_room(shape: tuple[int, int], rank: Any, dtype: DTypeLike) -> None:

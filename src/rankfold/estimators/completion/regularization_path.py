@@ -28,7 +28,7 @@ class RegularizationPath:
     Examples
     --------
     >>> print(RegularizationPath((2.0, 1.4), (0.5, 0.25), 1.4))
-    regularization  held-out error
+    regularization   held-out loss
                  2             0.5
                1.4            0.25 <- chosen
     """
@@ -40,7 +40,7 @@ class RegularizationPath:
 
     def __str__(self) -> str:
         columns = self.regularizations, self.errors
-        return table("regularization  held-out error", "{:14.6g}  {:14.6g}", columns, self.chosen)
+        return table("regularization   held-out loss", "{:14.6g}  {:14.6g}", columns, self.chosen)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the errors with their standard errors over the weight, on a logarithmic axis."""

@@ -134,7 +134,7 @@ class Candidates:
                 fitted = self.fits(seen, ranks=ranks, regularization=weight)
                 losses[:, j] += [unseen.losses(fit) for fit in fitted]
             held_out += float(unseen.weights @ unseen.known.sum(axis=1))
-            tell(f"fold {k + 1}  held-out error {np.min(losses / held_out, initial=np.inf):.6g}")
+            tell(f"fold {k + 1}  held-out loss {np.min(losses / held_out, initial=np.inf):.6g}")
         return losses / held_out
 
     def by_criterion(self, data: Observations, criterion: str) -> SelectionPath:
