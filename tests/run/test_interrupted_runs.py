@@ -8,7 +8,7 @@ import pytest
 from run_toys import HeavyBall, make_problem
 
 import rankfold as rf
-from rankfold.estimators.completion import matrix_completion
+from rankfold.estimators.completion import fit_steps, matrix_completion
 from rankfold.estimators.completion.joint import Joint
 from rankfold.run import blas, driver
 from rankfold.run import checkpoint as cp
@@ -131,7 +131,7 @@ def test_ctrl_c_when_a_fit_has_ended_leaves_its_model(owner, name, monkeypatch):
 
 
 def test_ctrl_c_before_there_is_a_model_is_raised_at_once(monkeypatch):
-    monkeypatch.setattr(matrix_completion, "completion_of", pressing(matrix_completion.completion_of))
+    monkeypatch.setattr(fit_steps, "completion_of", pressing(fit_steps.completion_of))
     model = rf.MatrixCompletion(2, regularization=0.5)
     with pytest.raises(KeyboardInterrupt):
         model.fit(data())

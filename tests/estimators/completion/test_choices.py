@@ -48,7 +48,7 @@ def test_settings_are_refused_before_any_work(monkeypatch):
     def worked(*_):
         raise AssertionError("something was fitted")
 
-    monkeypatch.setattr("rankfold.estimators.completion.matrix_completion.choose", worked)
+    monkeypatch.setattr("rankfold.estimators.completion.fit_steps.choose", worked)
     X, y, _ = ratings()
     for options, message in (
         ({"rank": "best"}, "rank must be 'auto' or an integer"),

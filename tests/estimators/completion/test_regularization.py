@@ -20,7 +20,7 @@ def test_a_large_problem_chooses_its_regularisation_from_a_sample(monkeypatch, t
         y, weights = np.where(wrong, -20.0, y), np.where(wrong, 1e-6, 1.0)
     options = {"sample_weight": weights}
     whole = model().fit(X, y, **options)
-    monkeypatch.setattr("rankfold.estimators.completion.matrix_completion.MAX_ENTRIES", 1000)
+    monkeypatch.setattr("rankfold.estimators.completion.fit_steps.MAX_ENTRIES", 1000)
     monkeypatch.setattr("rankfold.selection.sampling.MIN_LINES", 3)
     fitted = model().fit(X, y, **options)
     assert rmse(everywhere(fitted, truth.shape), truth) < 0.5

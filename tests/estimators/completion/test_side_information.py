@@ -262,14 +262,16 @@ def test_features_that_make_predictions_worse_are_left_out(monkeypatch):
 def test_features_of_one_side_are_kept_where_those_of_the_other_are_worse():
     rng = np.random.default_rng(11)
 
-    def tried(choice, plain, traits, lines):
-        good = traits[0] is None
-        return deciding._Tried(traits, [], (("fold", "other"),), -1.0 if good else 5.0, good)
+    def tried(choice, plain, found, sides):
+        good = not sides[0]
+        return deciding.Tried(
+            sides, found, (("fold", "other"),), -1.0 if good else 5.0, 0.0 if good else -3.0
+        )
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deciding, "_tried", tried)
         patch.setattr(deciding, "minimised", lambda joint, point: point)
-        patch.setattr(deciding, "_estimated", lambda *_: ("something", None))
+        patch.setattr(deciding, "estimated", lambda *_: ("something", "else"))
         patch.setattr(deciding, "_for_all", lambda found, cost, traits: traits)
         cost = completion_of(training_triples(X, Y, SHAPE), None, "square", "float64")
         traits = rng.standard_normal((60, 2)), F

@@ -147,7 +147,7 @@ def test_a_call_looks_at_no_earlier_entry(monkeypatch):
         raise AssertionError("all entries were looked at")
 
     monkeypatch.setattr("rankfold.estimators.completion.pattern.Pattern.extended", refused)
-    monkeypatch.setattr("rankfold.estimators.completion.completed.information_of", refused)
+    monkeypatch.setattr("rankfold.estimators.completion.streamed.information_of", refused)
     found.partial_fit(X[1010:1020], Y[1010:1020])
     assert len(found.recommend(3, n=40).cols) == 40 - len(set(X[:1020][X[:1020, 0] == 3, 1]))
     monkeypatch.undo()

@@ -187,7 +187,7 @@ def _named(triples: Triples) -> tuple[Any, Any, Any]:
     return rows, cols, triples.values
 
 
-def four_columns(columns: Columns) -> tuple[str | int | None, ...]:
+def four_columns(columns: Columns) -> Columns:
     """Return the columns of a file, once there are two to four."""
     if not 2 <= len(columns) <= 4:
         raise ValueError(

@@ -12,6 +12,7 @@ from rankfold.data.spill.folder import SortedFolder
 from rankfold.data.triples import Triples
 from rankfold.estimators.completion.bayes.finishing import decided, kept, wanted
 from rankfold.estimators.completion.bayes.judging import Verdict
+from rankfold.estimators.completion.bayes.recalibrating import recalibrated
 from rankfold.estimators.completion.choosing import Choice
 from rankfold.estimators.completion.joint import Joint
 from rankfold.estimators.completion.lines import FactorPair
@@ -49,7 +50,14 @@ def how_to_finish(model: Any, cost: Completion, choice: Choice, seed: int) -> tu
         return choice, None
     if not choice.folds:
         return choice, kept(model, warm=choice.point is not None)
-    return decided(choice, int(not is_auto(model.bayesian)), is_auto(model.rank), model.verbose, seed)
+    least, grow = int(not is_auto(model.bayesian)), is_auto(model.rank)
+    choice, verdict = decided(choice, least, grow, model.verbose, seed)
+    if verdict is None:
+        return choice, None
+    try:
+        return choice, recalibrated(verdict, choice, cost, seed)
+    except KeyboardInterrupt:
+        return choice._replace(interrupted=True), None
 
 
 def checked_rank_of(rank: Any, shape: tuple[int, int]) -> int:

@@ -12,41 +12,33 @@ from numpy.typing import ArrayLike, DTypeLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 
-from rankfold.costs.completion import Completion, usable_device
+from rankfold.costs.completion import usable_device
 from rankfold.costs.losses import Loss
 from rankfold.data.spill.folder import SortedFolder
 from rankfold.data.triples import Triples
 from rankfold.distributed.spreading import SpreadTriples
 from rankfold.estimators.completion import spread
 from rankfold.estimators.completion.bayes.finishing import finished, wanted
-from rankfold.estimators.completion.choosing import Choice, choose
 from rankfold.estimators.completion.completed import CompletedMatrix
 from rankfold.estimators.completion.entries import (
-    completion_of,
     note_columns,
     refuse_without_room,
     training_entries,
-    warn_if_all_equal,
 )
+from rankfold.estimators.completion.fit_steps import MAX_ENTRIES, begun, chosen, unasked
 from rankfold.estimators.completion.joint import Joint
-from rankfold.estimators.completion.last_fit import checked_rank_of, how_to_finish, last_fit, last_point
+from rankfold.estimators.completion.last_fit import how_to_finish, last_fit, last_point
 from rankfold.estimators.completion.lines import FactorPair
-from rankfold.estimators.completion.pattern import Pattern
-from rankfold.estimators.completion.reporting import kept_entries
 from rankfold.estimators.completion.side.deciding import expectations
-from rankfold.estimators.completion.side.given import Given, given_sides, traits_of
+from rankfold.estimators.completion.side.given import Given, given_sides, joined, traits_of, wished
 from rankfold.estimators.completion.side.learnt import learnt
-from rankfold.estimators.fitting import Geometries, all_or_nothing, problem_of, record_run
-from rankfold.estimators.inputs import checked_regularization, is_auto
-from rankfold.fingerprint import fingerprint
+from rankfold.estimators.fitting import Geometries, all_or_nothing, record_run
 from rankfold.run.blas import one_blas_thread
 from rankfold.run.checkpoint import Checkpoint
 from rankfold.run.driver import Callback
 from rankfold.selection.identifiability import shortages
-from rankfold.selection.sampling import sample_lines, sampled
+from rankfold.selection.sampling import sampled
 from rankfold.solvers import Method
-
-MAX_ENTRIES = 500_000  # that the choice of rank and regularisation looks at, about
 
 
 class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
@@ -260,11 +252,12 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         refuse_without_room(data.shape, self.rank, self.dtype)
         note_columns(self, X)
         last = last_point(self, data)
-        given = given_sides(self, (row_features, col_features), X, data)
+        wishes = wished(self, (row_features, col_features))
+        given, free = given_sides(self, wishes, X, data), (wishes[0] is None, wishes[1] is None)
         self.row_labels_, self.col_labels_ = data.row_labels, data.col_labels
         with one_blas_thread():  # as in `minimize`, and between its calls
             run = {"callback": callback, "checkpoint": checkpoint, "resume": resume}
-            self._fit(data, sample_weight, last, given, run)
+            self._fit(data, sample_weight, last, given, free, run)
         self._take_in(given)
         return self
 
@@ -279,13 +272,15 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         sample_weight: Any,
         last: FactorPair | None,
         given: Given,
+        free: tuple[bool, bool],
         run: dict[str, Any],
     ) -> None:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        cost = self._cost(data, sample_weight)
+        cost = begun(self, data, sample_weight)
         traits = traits_of(given, data)
-        choice = self._choose(cost, last, seed)
+        choice = chosen(self, cost, last, seed)
         choice, expecting = expectations(choice, cost, traits, sampled(cost, MAX_ENTRIES, seed), seed)
+        choice, expecting, implicit = unasked(self, cost, choice, free, expecting, seed)
         choice, verdict = how_to_finish(self, cost, choice, seed)
         self.rank_, self.regularization_, self.shrinkage_ = choice.rank, choice.weight, choice.shrinkage
         self.regularization_path_, self.rank_path_ = choice.path, choice.rank_path
@@ -299,36 +294,5 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         fitted, self.posterior_ = finished(joint, fitted, wanted(self, cost), verdict)
         self.factors_, self.biases_ = fitted.factors, fitted.offsets
         self.information_ = None
-        self.features_ = learnt(given, traits, fitted, self.counts_, self.bias)
+        self.features_ = learnt(*joined(given, traits, implicit), fitted, self.counts_, self.bias)
         record_run(self, fitted.trace, fitted.stop)
-
-    def _cost(self, data: Triples | SortedFolder, sample_weight: Any) -> Completion:
-        """Check the settings and the data, note what the data are, and return the cost of fitting them."""
-        cost = completion_of(data, sample_weight, self.loss, self.dtype)
-        values = cost.observed.by_row.data[:, 0]
-        self.value_range_ = float(values.min()), float(values.max())
-        warn_if_all_equal(values)
-        if not is_auto(self.regularization):
-            checked_regularization(self.regularization, "'auto' or ")
-        if not is_auto(self.rank):
-            checked_rank_of(self.rank, cost.shape)
-        if not is_auto(self.geometry):
-            problem_of(cost, 1, self.geometry)  # an unknown name is refused before any work
-        side = cost.observed.by_row
-        labels = data.row_labels, data.col_labels
-        self.data_fingerprint_ = fingerprint(*labels, side.indptr, side.indices, side.data)
-        self.shape_, self.observed_ = cost.shape, Pattern.of(side)
-        self.counts_ = cost.observed.counts
-        self._entries = kept_entries(data) if isinstance(data, Triples) else None
-        return cost
-
-    def _choose(self, cost: Completion, last: FactorPair | None, seed: int) -> Choice:
-        """Choose what is to be chosen by a sample of the data. A warm start keeps what the last fit used."""
-        rank = None if is_auto(self.rank) else min(int(self.rank), *cost.shape)
-        weight = None if is_auto(self.regularization) else float(self.regularization)
-        if last is not None and rank in (None, last[0].shape[1] - self.bias):
-            kept = self.regularization_ if weight is None else weight
-            return Choice(last[0].shape[1] - self.bias, kept, self.shrinkage_, last)
-        if rank is not None and weight is not None and not self.bias:
-            return Choice(rank, weight, None)
-        return choose(sample_lines(cost, MAX_ENTRIES, seed), self.bias, rank, weight, seed, self.verbose)

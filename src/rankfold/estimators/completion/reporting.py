@@ -80,9 +80,10 @@ def _summary(model: Any, train: Data | None, source: str) -> DataSummary:
     if train is None:
         names = getattr(model, "feature_names_in_", None)
         columns = None if names is None else Columns(str(names[0]), str(names[1]))
-        reach = model.value_range_ or (np.nan, np.nan)
+        rows, cols = model.counts_
+        low, high = model.value_range_ or (np.nan, np.nan)
         return DataSummary(
-            source, model.shape_, *model.counts_, np.nan, np.nan, *reach, columns, repeated, searched=False
+            source, model.shape_, rows, cols, np.nan, np.nan, low, high, columns, repeated, searched=False
         )
     columns = Columns(*train.names) if train.names and len(train.names) == 3 else None
     made = DataSummary.of(train.rows, train.cols, train.values, train.shape, source, columns, repeated)

@@ -71,11 +71,13 @@ class Fold(NamedTuple):
 
 
 class Trials:
-    """Fits to folds of the data."""
+    """Fits to folds of the data: so many that `enough` entries are held out, from the fold `first` on."""
 
-    def __init__(self, completion: Completion, bias: bool, seed: int):
+    def __init__(
+        self, completion: Completion, bias: bool, seed: int, enough: int = _ENOUGH, first: int = 0
+    ) -> None:
         self.bias, self.seed = bias, seed
-        self.folds = _split(completion, bias, seed)
+        self.folds = _split(completion, bias, seed, enough, first)
 
     def offsets_alone(self) -> Trial:
         """Fit offsets, and estimate their shrinkage, until the two agree."""
@@ -155,11 +157,11 @@ class Trials:
         return Trial(weight, estimates, found, each, float(np.mean(fits)), scale)
 
 
-def _split(completion: Completion, bias: bool, seed: int) -> list[Fold]:
+def _split(completion: Completion, bias: bool, seed: int, enough: int, first: int) -> list[Fold]:
     size = completion.observed.size
-    folds = min(-(-_ENOUGH // max(round(_HELD_OUT * size), 1)), round(1 / _HELD_OUT))
+    folds = min(-(-enough // max(round(_HELD_OUT * size), 1)), round(1 / _HELD_OUT))
     found = []
-    for fold in range(folds):
+    for fold in range(first, folds):
         train, test = hold_out(completion, max(_HELD_OUT, 2 / size), seed, fold)
         if len(test[0]):  # few entries are used up before so many folds
             joint = Joint.of(train, 0.0, INITIAL if bias else None)

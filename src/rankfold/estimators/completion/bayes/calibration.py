@@ -1,8 +1,9 @@
 """Intervals that hold what they promise: errors of entries held out say how wide they must be.
 
-Quantiles of a few hundred errors are uncertain themselves, and the models that made them had a tenth less to
-go by; the posterior's own deviations are about right where the data are as the model says. So few errors
-move these a little, and many decide alone.
+Quantiles of a few hundred errors are uncertain themselves: therefore small data are held out in turn, until
+`ENOUGH` errors are known. The models that made them had a tenth less to go by; the posterior's own
+deviations are about right where the data are as the model says. So few errors move these a little, and many
+decide alone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 Floats = NDArray[Any]
+# Of 2000 errors the 90% quantile holds 90% ± 0.7% of new ones (Vovk 2012), of 300 ± 1.7%.
+ENOUGH = 2000
 _KEPT = 2001  # standardised errors, at most: their quantiles, evenly
 _FAITH = 500  # in the model's own intervals: as if so many errors more had come out as it says
 
@@ -45,6 +48,11 @@ class Calibration(NamedTuple):
         if count > _KEPT:
             scores = np.quantile(scores, np.linspace(0.0, 1.0, _KEPT))
         return cls(scale, np.asarray(scores / scale), count)
+
+    def joined(self, errors: Floats, deviations: Floats) -> Calibration:
+        """Compare more errors with what was predicted; what was known so far are single errors yet."""
+        scores = np.concatenate([self.scale * self.scores, errors / deviations])
+        return Calibration.of(scores, np.ones(scores.size))
 
     def ends(self, coverage: float) -> tuple[float, float]:
         """Return how many deviations below and above a prediction an interval ends.

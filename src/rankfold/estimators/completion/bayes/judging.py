@@ -17,6 +17,7 @@ from rankfold.run.display import Tell
 from rankfold.selection.holding_out import Triples
 
 Floats = NDArray[Any]
+Folds = Sequence[tuple[Fold, FactorPair]]
 # Sweeps tried at most, and how many in a row may be no better by a part that no user would notice. The first
 # ones may be worse than the fit while the priors, which begin as narrow as the fit, find their size.
 MOST, _PATIENCE, _NOTICED, _FEW = 20, 6, 1e-4, 3
@@ -46,18 +47,12 @@ class _Best(NamedTuple):
     loss: float
 
 
-def judged(
-    folds: Sequence[tuple[Fold, FactorPair]], least: int, tell: Tell, rival: Verdict | None = None
-) -> Verdict:
+def judged(folds: Folds, least: int, tell: Tell, rival: Verdict | None = None) -> Verdict:
     """Sweep on each fold from its point; `least` is how many sweeps there must be.
 
     Who is not ahead of a rival after a few sweeps gives up.
     """
-    joints = [fold.joint for fold, _ in folds]
-    models = [Variational.of(each.completion.observed, each.bias, each.expecting) for each in joints]
-    tests = [fold.test for fold, _ in folds]
-    weights = np.concatenate([data[:, 1] if data.shape[1] == 2 else np.ones(len(data)) for *_, data in tests])
-    states = [model.start(point) for model, (_, point) in zip(models, folds, strict=True)]
+    models, states, tests, weights = _begun(folds)
     # With errors below the least noise there is, data are exact: all that sweeps could change is rounding.
     floor = float(np.mean([model.floor for model in models]))
     patience = _LITTLE_PATIENCE if weights.size >= _SURE else _PATIENCE
@@ -85,6 +80,25 @@ def judged(
     seen, deviations = weights > 0, _deviations(models, best.states, tests)
     calibration = Calibration.of(best.errors[seen], deviations[seen])
     return Verdict(best.sweeps, weights * best.errors**2, calibration, tuple(path))
+
+
+def errors_after(folds: Folds, sweeps: int) -> tuple[Floats, Floats]:
+    """Return the errors of the entries held out after so many sweeps, and how far off they may be."""
+    models, states, tests, weights = _begun(folds)
+    for _ in range(max(sweeps, 1)):
+        new = [model.swept(state) for model, state in zip(models, states, strict=True)]
+        states = new if sweeps else [unswept(*each) for each in zip(states, new, strict=True)]
+    seen = weights > 0
+    return _errors(models, states, tests)[seen], _deviations(models, states, tests)[seen]
+
+
+def _begun(folds: Folds) -> tuple[list[Variational], list[State], list[Triples], Floats]:
+    """Models of the folds, their states at the points, the entries held out, and what these weigh."""
+    joints, tests = [fold.joint for fold, _ in folds], [fold.test for fold, _ in folds]
+    models = [Variational.of(each.completion.observed, each.bias, each.expecting) for each in joints]
+    states = [model.start(point) for model, (_, point) in zip(models, folds, strict=True)]
+    weights = np.concatenate([data[:, 1] if data.shape[1] == 2 else np.ones(len(data)) for *_, data in tests])
+    return models, states, tests, weights
 
 
 def _behind(path: list[float], rival: Verdict | None) -> bool:

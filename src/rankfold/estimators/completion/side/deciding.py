@@ -40,44 +40,72 @@ def expectations(
         return choice, none
     try:
         if not choice.folds:
-            return choice, _estimated(*_plain(choice, cost, seed), traits, (slice(None), slice(None)))
+            return choice, estimated(*plain_fit(choice, cost, seed), traits)
         part: Any = slice(None) if sample is None else sample
         lines = (part, slice(None)) if cost.shape[0] >= cost.shape[1] else (slice(None), part)
-        # From the same point, as far: how tightly a fit has converged matters, too.
-        plain = [(fold, minimised(fold.joint, point)) for fold, point in choice.folds]
-        if not any(any(_estimated(fold.joint, point, traits, lines)) for fold, point in plain):
-            return choice, none  # features that say nothing leave all as it was, to the last bit
-        tried = [_tried(choice, plain, traits, lines)]
-        if not tried[0].good and all(Z is not None for Z in traits):
-            alone: list[TraitPair] = [(traits[0], None), (None, traits[1])]
-            tried = [_tried(choice, plain, one, lines) for one in alone]
+        rows, cols = (None if Z is None else Z[some] for Z, some in zip(traits, lines, strict=True))
+        tried = tried_out(choice, [(rows, cols)] * len(choice.folds))
     except KeyboardInterrupt:
         return choice._replace(interrupted=True), none
-    best = max(tried, key=lambda each: (each.good, each.gain))
-    if not best.good:
+    good = [each for each in tried if each.certainty >= -_DOUBT]
+    if not good:
         return choice, none
-    return choice._replace(point=best.folds[0][1], folds=best.folds), _for_all(best.found, cost, best.traits)
+    return taken(good[0], choice, cost, traits)
 
 
-class _Tried(NamedTuple):
-    """Fits to the folds with some features, by how much they lower losses, and whether that is enough."""
+def beside(expecting: Pair, more: Pair) -> Pair:
+    """Return what is expected by either, of sides of which the other expects nothing."""
+    rows, cols = (mine if new is None else new for mine, new in zip(expecting, more, strict=True))
+    return rows, cols
 
-    traits: TraitPair
+
+class Tried(NamedTuple):
+    """Fits to the folds with features of some sides: `gain` is by how much losses fall on average.
+
+    `certainty` is that in standard errors; `sides` says which sides have features.
+    """
+
+    sides: tuple[bool, bool]
     found: list[Pair]
     folds: tuple[tuple[Fold, FactorPair], ...]
     gain: float
-    good: bool
+    certainty: float
 
 
-def _tried(choice: Choice, plain: Any, traits: TraitPair, lines: tuple[Any, Any]) -> _Tried:
-    found = [_estimated(fold.joint, point, traits, lines) for fold, point in plain]
-    folds = tuple(_refitted(*each, own) for each, own in zip(choice.folds, found, strict=True))
+def tried_out(choice: Choice, traits: list[TraitPair], apart: bool = False) -> list[Tried]:
+    """Fit to the folds with their traits; where losses rise, or if asked (`apart`), with those of either side.
+
+    The best comes first. Traits that say nothing are not tried, which leaves all as it was, to the last bit.
+    """
+    # From the same point, as far: how tightly a fit has converged matters, too.
+    plain = [(fold, minimised(fold.joint, point)) for fold, point in choice.folds]
+    found = [estimated(fold.joint, point, own) for (fold, point), own in zip(plain, traits, strict=True)]
+    said = any(pair[0] for pair in found), any(pair[1] for pair in found)
+    if not any(said):
+        return []
+    tried = [_tried(choice, plain, found, said)]
+    if all(said) and (apart or tried[0].certainty < -_DOUBT):
+        tried += [_tried(choice, plain, found, side) for side in ((True, False), (False, True))]
+    return sorted(tried, key=lambda each: -each.gain)
+
+
+def taken(tried: Tried, choice: Choice, cost: Completion, traits: TraitPair) -> tuple[Choice, Pair]:
+    """Return the choice with features in its folds and its point, and what they make one expect of lines."""
+    rows, cols = (Z if used else None for Z, used in zip(traits, tried.sides, strict=True))
+    expecting = _for_all(tried.found, cost, (rows, cols))
+    return choice._replace(point=tried.folds[0][1], folds=tried.folds), expecting
+
+
+def _tried(choice: Choice, plain: Any, found: list[Pair], sides: tuple[bool, bool]) -> Tried:
+    used = [(rows if sides[0] else None, cols if sides[1] else None) for rows, cols in found]
+    folds = tuple(_refitted(*each, own) for each, own in zip(choice.folds, used, strict=True))
     gains = np.concatenate([_losses(*a) - _losses(*b) for a, b in zip(plain, folds, strict=True)])
-    good = bool(gains.mean() >= -_DOUBT * gains.std() / np.sqrt(gains.size))
-    return _Tried(traits, found, folds, float(gains.mean()), good)
+    error = float(gains.std() / np.sqrt(gains.size))
+    gain = float(gains.mean())
+    return Tried(sides, used, folds, gain, gain / error if error else 0.0)
 
 
-def _plain(choice: Choice, cost: Completion, seed: int) -> tuple[Joint, FactorPair]:
+def plain_fit(choice: Choice, cost: Completion, seed: int) -> tuple[Joint, FactorPair]:
     """A fit without features, where nothing was held out."""
     joint = Joint.of(cost, choice.weight, choice.shrinkage)
     if choice.point is not None:
@@ -86,7 +114,7 @@ def _plain(choice: Choice, cost: Completion, seed: int) -> tuple[Joint, FactorPa
     return joint, minimised(joint, start)
 
 
-def _estimated(joint: Joint, point: FactorPair, traits: TraitPair, lines: tuple[Any, Any]) -> Pair:
+def estimated(joint: Joint, point: FactorPair, traits: TraitPair) -> Pair:
     """What traits make one expect, with the ridges that are most likely given a fit without them."""
     found: list[Expecting | None] = []
     for k, (Z, n) in enumerate(zip(traits, counts(joint.completion), strict=True)):
@@ -94,15 +122,15 @@ def _estimated(joint: Joint, point: FactorPair, traits: TraitPair, lines: tuple[
             found.append(None)
             continue
         rho = 1.0 if joint.shrinkage is None else joint.shrinkage[k]
-        each = Expecting(Z[lines[k]], n)
+        each = Expecting(Z, n)
         each = each.with_ridges(each.estimated(point[k], joint.bias, rho))
         found.append(None if each.idle else each)
     return found[0], found[1]
 
 
 def _refitted(fold: Fold, point: FactorPair, expecting: Pair) -> tuple[Fold, FactorPair]:
-    """Fit to a fold with what is expected."""
-    joint = replace(fold.joint, expecting=expecting)
+    """Fit to a fold with what is expected, beside what was before."""
+    joint = replace(fold.joint, expecting=beside(fold.joint.expecting, expecting))
     start = [
         X if each is None or joint.shrinkage is None else each.started(X, joint.bias, joint.shrinkage[k])
         for k, (X, each) in enumerate(zip(point, expecting, strict=True))

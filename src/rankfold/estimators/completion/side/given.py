@@ -26,10 +26,8 @@ class GivenSide(NamedTuple):
     labels: NDArray[Any] | None
 
     @classmethod
-    def of(cls, features: Any, axis: Axis, X: Any, data: Triples | SortedFolder) -> GivenSide | None:
-        """Look at what a user gave for an axis of the data, made of X; None if that is nothing."""
-        if features is None:
-            return None
+    def of(cls, features: Any, axis: Axis, X: Any, data: Triples | SortedFolder) -> GivenSide:
+        """Look at what a user gave for an axis of the data, made of X."""
         labels, size = axis.of((data.row_labels, data.col_labels)), axis.of(data.shape)
         table, what = given_table(features, axis, X, labels), named(axis)
         if table.labels is None and table.length != size:
@@ -51,12 +49,18 @@ class GivenSide(NamedTuple):
 Given = tuple[GivenSide | None, GivenSide | None]
 
 
-def given_sides(model: Any, features: tuple[Any, Any], X: Any, data: Triples | SortedFolder) -> Given:
-    """Look at the features of both axes, given to `fit` or as settings of the model."""
+def wished(model: Any, features: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Return the features of both axes, given to `fit` or as settings: None for no wish, False for none."""
     settings = model.row_features, model.col_features
+    rows, cols = (setting if mine is None else mine for mine, setting in zip(features, settings, strict=True))
+    return rows, cols
+
+
+def given_sides(model: Any, wishes: tuple[Any, Any], X: Any, data: Triples | SortedFolder) -> Given:
+    """Look at the features of both axes, as `wished`."""
     rows, cols = (
-        GivenSide.of(setting if mine is None else mine, axis, X, data)
-        for axis, mine, setting in zip(Axis, features, settings, strict=True)
+        None if each is None or each is False else GivenSide.of(each, axis, X, data)
+        for axis, each in zip(Axis, wishes, strict=True)
     )
     if (rows or cols) and not (is_auto(model.geometry) and is_auto(model.solver)):
         raise ValueError(
@@ -72,6 +76,15 @@ def traits_of(given: Given, data: Triples | SortedFolder) -> tuple[Floats | None
         None if side is None else side.of_lines(axis, data) for axis, side in zip(Axis, given, strict=True)
     )
     return rows, cols
+
+
+def joined(
+    given: Given, traits: tuple[Floats | None, Floats | None], implicit: Given
+) -> tuple[Given, tuple[Floats | None, Floats | None]]:
+    """Return what was given, and its traits, with implicit features of the sides that have these."""
+    rows, cols = (mine if own is None else own for mine, own in zip(given, implicit, strict=True))
+    of_rows, of_cols = (Z if own is None else own.Z for Z, own in zip(traits, implicit, strict=True))
+    return (rows, cols), (of_rows, of_cols)
 
 
 def named(axis: Axis) -> str:

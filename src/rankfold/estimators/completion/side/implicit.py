@@ -14,11 +14,13 @@ from rankfold.estimators.completion.entries import training_triples
 
 Floats = NDArray[Any]
 Features = tuple[NDArray[Any], Floats]
+COUNT = 20
+NAMES = tuple(f"implicit {k}" for k in range(COUNT))  # of those that a fit makes itself
 _TOLERANCE = 1e-3
 
 
 def implicit_features(
-    X: Any, shape: tuple[int, int] | None = None, *, count: int = 20, seed: int = 0
+    X: Any, shape: tuple[int, int] | None = None, *, count: int = COUNT, seed: int = 0
 ) -> tuple[Features, Features]:
     """Return features of rows and of columns that say where there are entries, not what they are.
 
@@ -52,17 +54,22 @@ def implicit_features(
     data = training_triples(X, None if triples else np.zeros(len(X)), None if triples else shape)
     rows, cols = (np.asarray(side, np.int64) for side in (data.rows, data.cols))
     seen = sparse.csr_array((np.ones(rows.size), (rows, cols)), shape=data.shape)
-    seen.data[:] = 1.0  # a pair that comes twice is seen once
-    roots = [np.sqrt(np.maximum(np.asarray(seen.sum(axis=axis)).ravel(), 1.0)) for axis in (1, 0)]
-    S = sparse.csr_array(seen / roots[0][:, None] / roots[1])
-    U, _, V = dominant_svd(_Products(S), min(count, *data.shape), seed, tolerance=_TOLERANCE)
-    found = _directions(S @ V), _directions(S.T @ U)
+    found = where_entries_are(seen, count, seed)
     labels = (
         np.arange(size) if names is None else names
         for names, size in zip((data.row_labels, data.col_labels), data.shape, strict=True)
     )
     of_rows, of_cols = zip(labels, found, strict=True)
     return of_rows, of_cols
+
+
+def where_entries_are(seen: Any, count: int = COUNT, seed: int = 0) -> tuple[Floats, Floats]:
+    """Return the features of rows and of columns, given a sparse matrix that has the entries' places."""
+    seen.data[:] = 1.0  # a pair that comes twice is seen once
+    roots = [np.sqrt(np.maximum(np.asarray(seen.sum(axis=axis)).ravel(), 1.0)) for axis in (1, 0)]
+    S = sparse.csr_array(seen / roots[0][:, None] / roots[1])
+    U, _, V = dominant_svd(_Products(S), min(count, *S.shape), seed, tolerance=_TOLERANCE)
+    return _directions(S @ V), _directions(S.T @ U)
 
 
 def _directions(X: Floats) -> Floats:

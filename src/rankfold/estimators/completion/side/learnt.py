@@ -16,6 +16,7 @@ from rankfold.estimators.completion.joint import Joint
 from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.penalised import Fitted
 from rankfold.estimators.completion.side.given import Given, named
+from rankfold.estimators.completion.side.implicit import NAMES
 from rankfold.estimators.completion.side.tables import given_table
 from rankfold.estimators.completion.side.traits import Traits
 
@@ -53,6 +54,12 @@ class LearntFeatures(NamedTuple):
         """Return the same for `size` lines, of which the new ones have no features."""
         more = np.repeat(self.coefficients[:1], size - len(self.expected), axis=0)
         return self._replace(expected=np.vstack([self.expected, more]))
+
+    @property
+    def implicit(self) -> bool:
+        """Whether nobody gave these features: they say where entries are."""
+        names = self.traits.encoding.names
+        return names is not None and set(names) <= set(NAMES)
 
     @property
     def unknown(self) -> NDArray[np.bool_]:
@@ -111,7 +118,7 @@ def new_traits(
 ) -> tuple[NDArray[Any], Floats]:
     """Return the labels of features that are given to a fitted model, and their traits."""
     what = named(axis)
-    if mine is None:
+    if mine is None or mine.implicit:
         raise ValueError(f"this model was fitted without {what}")
     if known is None:
         raise ValueError(f"this model knows {axis.value}s by position: {what} of all of them belong to fit")
