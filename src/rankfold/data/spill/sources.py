@@ -42,7 +42,7 @@ class Block(NamedTuple):
 class Reading:
     """How files are read: all options that change what is read."""
 
-    columns: tuple[str | int | None, ...] = (None, None, None)
+    columns: Columns = (None, None, None)
     delimiter: str | None = None
     header: bool | None = None
     decimal: str = "."
