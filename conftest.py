@@ -11,6 +11,12 @@ for _name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "TERMINAL_WIDTH", "T
     os.environ.pop(_name, None)
 os.environ.update(COLUMNS="100", NO_COLOR="1", MPLBACKEND="agg")
 
+# Libraries on one thread each: pytest has a worker on every processor, and their threads would only wait for
+# each other. Our own kernels on two, whatever the machine has.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("RANKFOLD_NUM_THREADS", "2")
+
 # Triton's kernels run in its interpreter where there is no GPU; Triton looks when it is imported.
 if not Path("/dev/nvidiactl").exists():
     os.environ["TRITON_INTERPRET"] = "1"

@@ -47,6 +47,17 @@ class Source:
         start, end, new = change
         return self.text[:start] + new.encode() + self.text[end:]
 
+    def around(self, change: Change) -> range:
+        """Return the lines of the innermost function that a change is in; of the file, outside of all."""
+        line = self.text.count(b"\n", 0, change[0]) + 1
+        found = range(1, len(self.starts) + 1)
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.FunctionDef):
+                top = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+                if top <= line <= node.end_lineno and node.end_lineno - top < len(found):
+                    found = range(top, node.end_lineno + 1)
+        return found
+
     def differs(self, change: Change) -> bool:
         try:
             return ast.dump(ast.parse(self.changed(change))) != ast.dump(self.tree)

@@ -123,6 +123,18 @@ def test_passes_of_every_loss(build, loss, weighted):
     close(operator.transposed_times(Y), matrix.T @ Y)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_many_entries_have_kernels_of_their_loss(weighted):
+    entries = draw(1, 30, 40, weighted=weighted, loss="logistic")
+    points = factors(entries.shape, 3)
+    with widths(True):
+        store = STORES["memory"](entries)
+        agrees_with_dense(store, entries, "logistic", points)
+        model = dense.model(entries, "logistic", *points)
+        for actual, desired in zip(store.gauss_newton(*points, loss_of("logistic")), model, strict=True):
+            close(actual, desired)
+
+
 @pytest.mark.parametrize("build", [STORES["memory"], STORES["memory, in stripes"]])
 def test_a_model_has_no_negative_curvature(build):
     """1 − cos(w − y) bends down where |w − y| is above π/2: those entries have no part in a model."""

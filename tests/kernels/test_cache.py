@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import rankfold as rf
-from rankfold.kernels import compiling, sweeps
+from rankfold.kernels import compiling, line_blocks, polynomial, sweeps
 
 SCRIPT = """
 import numpy as np
@@ -19,7 +19,7 @@ where = rng.choice(400, 200, replace=False)
 cost = Completion(where // 20, where % 20, rng.standard_normal(200), (20, 20))
 L, R = rng.standard_normal((2, 20, 2))
 cost.value(L, R)
-value = sweeps.evaluation(8, 0, False, partials=False)  # which rank 2 shares with others
+value = sweeps.evaluation(8, 0, False, few=True).func  # which rank 2 shares with others
 kernels = value, sorting._count, sorting._split, sorting._sort_buckets
 print(*(sum(kernel.stats.cache_misses.values()) for kernel in kernels))
 """
@@ -44,8 +44,20 @@ def test_kernels_are_cached_between_processes(tmp_path):
     assert second == ["0"] * 4
 
 
+def test_few_entries_have_one_kernel_for_all_built_in_losses_and_weights():
+    for make in (sweeps.evaluation, sweeps.derivative):
+        assert make(8, 0, False, True, few=True).func is make(8, 3, True, False, few=True).func
+        assert make(8, 0, False, True, few=True).func is not make(8, 0, False, True).func
+    for make in (sweeps.slopes, line_blocks.blocks):
+        assert make(8, 0, False, few=True).func is make(8, 3, True, few=True).func
+        assert make(8, 0, False).func is not make(8, 3, False).func
+    one = polynomial.coefficients(8, 2, 2, False, False, few=True)
+    assert one.func is polynomial.coefficients(8, 2, 2, True, False, few=True).func
+    assert one.func is not polynomial.coefficients(8, 2, 2, False, False).func
+
+
 def test_the_name_on_disk_changes_with_any_file_of_the_folder(tmp_path):
-    kernel = sweeps.evaluation(3, 0, False, partials=False)
+    kernel = sweeps.evaluation(3, 0, False, partials=False).func
     assert compiling.SOURCES in kernel._cache._cache_file._index_path
     folder = tmp_path / "kernels"
     shutil.copytree(Path(compiling.__file__).parent, folder, ignore=shutil.ignore_patterns("__pycache__"))

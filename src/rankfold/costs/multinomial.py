@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -78,52 +79,66 @@ class Multinomial(Cost):
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ."""
-        A, B = checked_factors(self.shape, (L,), (R,))
-        rank, weighted = A.shape[1], self.observed.weighted
+        A, B = self._factors((L,), (R,))
         f_L, f_R = np.empty_like(A), np.empty_like(B)
         value = self._value(A, B, f_L, partials=True)
-        by_column = kernels.categories.evaluation_by_column(rank, weighted)
-        arguments = self.starts, self._room, B, A, 1 / self.observed.size, f_R
-        sweep(by_column, self._work(rank), (self.observed.by_column, arguments))
+        by_column = kernels.categories.evaluation_by_column(A.shape[1])
+        arguments = *self._layout, B, A, 1 / self.observed.size, f_R
+        sweep(by_column, self._work(A.shape[1]), (self.observed.by_column, arguments))
+        f_L, f_R = (kernels.layout.narrowed(np.shape(L)[1], f) for f in (f_L, f_R))
         return Evaluation(value, like(L, f_L), like(L, f_R))
 
     def value(self, L: Array, R: Array) -> float:
         """Value alone, in less than half the time of `evaluate`."""
-        A, B = checked_factors(self.shape, (L,), (R,))
+        A, B = self._factors((L,), (R,))
         return self._value(A, B, A, partials=False)
 
     def _value(self, A: NDArray[Any], B: NDArray[Any], f_L: NDArray[Any], partials: bool) -> float:
         rows, size = self.observed.by_row, self.observed.size
-        kernel = kernels.categories.evaluation_by_row(A.shape[1], self.observed.weighted, partials)
         sums = np.empty(rows.chunks)
-        arguments = self.starts, self._room, A, B, 1 / size, sums, f_L
-        sweep(kernel, self._work(A.shape[1]), (rows, arguments))
+        arguments = *self._layout, A, B, 1 / size, partials, sums, f_L
+        sweep(kernels.categories.evaluation_by_row(A.shape[1]), self._work(A.shape[1]), (rows, arguments))
         return float(sums.sum()) / size
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
         """Change of `f_L` and `f_R` along (dL, dR)."""
-        A, dA, B, dB = checked_factors(self.shape, (L, dL), (R, dR))
-        rank, weighted, scale = A.shape[1], self.observed.weighted, 1 / self.observed.size
+        A, dA, B, dB = self._factors((L, dL), (R, dR))
+        rank, scale = A.shape[1], 1 / self.observed.size
         df_L, df_R = np.empty_like(A), np.empty_like(B)
-        by_row = kernels.categories.derivative_by_row(rank, weighted)
-        arguments: tuple[Any, ...] = self.starts, self._room, A, dA, B, dB, scale, df_L
-        sweep(by_row, 2 * self._work(rank), (self.observed.by_row, arguments))
-        by_column = kernels.categories.derivative_by_column(rank, weighted)
-        arguments = self.starts, self._room, B, dB, A, dA, scale, df_R
+        arguments: tuple[Any, ...] = *self._layout, A, dA, B, dB, scale, df_L
+        sweep(
+            kernels.categories.derivative_by_row(rank),
+            2 * self._work(rank),
+            (self.observed.by_row, arguments),
+        )
+        by_column = kernels.categories.derivative_by_column(rank)
+        arguments = *self._layout, B, dB, A, dA, scale, df_R
         sweep(by_column, 2 * self._work(rank), (self.observed.by_column, arguments))
+        df_L, df_R = (kernels.layout.narrowed(np.shape(L)[1], df) for df in (df_L, df_R))
         return like(L, df_L), like(L, df_R)
 
     def line_blocks(self, L: Array, R: Array) -> LineBlocks:
         """Return the second derivatives in each row of L, and in each row of R: a category of a column."""
-        A, B = checked_factors(self.shape, (L,), (R,))
-        r, weighted, scale = A.shape[1], self.observed.weighted, 1 / self.observed.size
+        A, B = self._factors((L,), (R,))
+        r, rank, scale = A.shape[1], np.shape(L)[1], 1 / self.observed.size
         of_rows, of_cols = (np.zeros((len(Z) * r, r), A.dtype) for Z in (A, B))
-        by_row = kernels.categories.blocks_by_row(r, weighted)
+        by_row, by_column = kernels.categories.blocks_by_row(r), kernels.categories.blocks_by_column(r)
         work = self._work(r * r)
-        sweep(by_row, work, (self.observed.by_row, (self.starts, self._room, A, B, scale, of_rows)))
-        by_column = kernels.categories.blocks_by_column(r, weighted)
-        sweep(by_column, work, (self.observed.by_column, (self.starts, self._room, B, A, scale, of_cols)))
-        return LineBlocks(of_rows.reshape(-1, r, r), of_cols.reshape(-1, r, r))
+        sweep(by_row, work, (self.observed.by_row, (*self._layout, A, B, scale, of_rows)))
+        sweep(by_column, work, (self.observed.by_column, (*self._layout, B, A, scale, of_cols)))
+        squares = (of.reshape(-1, r, r)[:, :rank, :rank] for of in (of_rows, of_cols))
+        return LineBlocks(*(np.ascontiguousarray(square) for square in squares))
+
+    def _factors(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> list[NDArray[Any]]:
+        """Check factors, and return them with as many columns as the kernels for so many entries have."""
+        arrays = checked_factors(self.shape, Ls, Rs)
+        width = kernels.layout.width_for(arrays[0].shape[1], self.observed.size + sum(self.shape))
+        return kernels.layout.widened(width, *arrays)
+
+    @property
+    def _layout(self) -> tuple[Any, ...]:
+        """How many numbers an entry has, which rows of R belong to its column, and what arrays are like."""
+        return kernels.layout.numbers(self.observed.weighted), self.starts, self._room
 
     def _work(self, rank: int) -> float:
         """Multiply-adds of a pass, about: all columns of the table taken to be as full."""

@@ -70,6 +70,11 @@ class Observed:
         return bool(self.by_row.data.shape[1] == 2)
 
     @property
+    def few(self) -> bool:
+        """Whether entries are so few that passes share their kernels with those of other ranks and losses."""
+        return kernels.layout.are_few(self.size + sum(self.shape))
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the values held."""
         return self.by_row.data.dtype
@@ -146,7 +151,7 @@ class Observed:
     def evaluate(self, L: Array, R: Array, loss: EntryLoss) -> tuple[float, Array, Array]:
         """Mean loss at W = L Rᵀ, S R and SᵀL; sums are in float64 also for float32 factors."""
         A, B = self._factors((L,), (R,))
-        kernel = kernels.sweeps.evaluation(A.shape[1], loss.kernel_key, self.weighted)
+        kernel = kernels.sweeps.evaluation(A.shape[1], loss.kernel_key, self.weighted, few=self.few)
         constants = loss.parameter, 1 / self.size
         sums, again = np.empty(self.by_row.chunks), np.empty(self.by_column.chunks)
         f_L, f_R = np.empty_like(A), np.empty_like(B)
@@ -158,7 +163,8 @@ class Observed:
     def value(self, L: Array, R: Array, loss: EntryLoss) -> float:
         """Mean loss at L Rᵀ alone, in half the time of `evaluate`."""
         A, B = self._factors((L,), (R,))
-        kernel = kernels.sweeps.evaluation(A.shape[1], loss.kernel_key, self.weighted, partials=False)
+        key = loss.kernel_key
+        kernel = kernels.sweeps.evaluation(A.shape[1], key, self.weighted, partials=False, few=self.few)
         sums = np.empty(self.by_row.chunks)
         sweep(kernel, self.size * A.shape[1], (self.by_row, (A, B, loss.parameter, 0.0, sums, A)))
         return float(sums.sum()) / self.size
@@ -175,7 +181,7 @@ class Observed:
         self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss, model: bool
     ) -> tuple[Array, Array]:
         A, dA, B, dB = self._factors((L, dL), (R, dR))
-        kernel = kernels.sweeps.derivative(A.shape[1], loss.kernel_key, self.weighted, model)
+        kernel = kernels.sweeps.derivative(A.shape[1], loss.kernel_key, self.weighted, model, self.few)
         constants = loss.parameter, 1 / self.size
         As, Bs = kernels.layout.laid_out(A, dA), kernels.layout.laid_out(B, dB)
         df_L, df_R = np.empty_like(A), np.empty_like(B)
@@ -203,7 +209,7 @@ class Observed:
         rank = As[0].shape[1]
         # Few entries gather from each row of a sample's factors: not worth to lay these out for.
         apart = every > 1 or rank > kernels.layout.SIDE_BY_SIDE
-        kernel = kernels.polynomial.coefficients(rank, len(As), len(Bs), self.weighted, apart)
+        kernel = kernels.polynomial.coefficients(rank, len(As), len(Bs), self.weighted, apart, self.few)
         sums = np.empty((*self.by_row.chunks, kernels.polynomial.SUMS))
         work = self.size * rank * len(As) * len(Bs) / every
         terms = three(As), three(Bs) if apart else kernels.layout.laid_out(*Bs)
@@ -215,7 +221,7 @@ class Observed:
         """Blocks of the second derivatives, line by line; neither pass holds more than its own lines'."""
         A, B = self._factors((L,), (R,))
         r, rank = A.shape[1], np.shape(L)[1]
-        kernel = kernels.line_blocks.blocks(r, loss.kernel_key, self.weighted)
+        kernel = kernels.line_blocks.blocks(r, loss.kernel_key, self.weighted, self.few)
         constants = loss.parameter, 1 / self.size
         of_rows, of_cols = (np.zeros((len(Z) * r, r), A.dtype) for Z in (A, B))
         by_row, by_column = (A, B, *constants, of_rows), (B, A, *constants, of_cols)
@@ -231,7 +237,7 @@ class Observed:
     def slopes(self, L: Array, R: Array, loss: EntryLoss, scale: float) -> Operator:
         """Return `scale` times the (weighted) first derivatives of the loss at L Rᵀ, on Ω."""
         A, B = self._factors((L,), (R,))
-        kernel = kernels.sweeps.slopes(A.shape[1], loss.kernel_key, self.weighted)
+        kernel = kernels.sweeps.slopes(A.shape[1], loss.kernel_key, self.weighted, self.few)
         by_row, by_column = np.empty(self.size, A.dtype), np.empty(self.size, A.dtype)
         rows, cols = (A, B, loss.parameter, scale, by_row), (B, A, loss.parameter, scale, by_column)
         sweep(kernel, 2 * self.size * A.shape[1], (self.by_row, rows), (self.by_column, cols))

@@ -94,7 +94,7 @@ class OnDisk(Observed):
     def evaluate(self, L: Array, R: Array, loss: EntryLoss) -> tuple[float, Array, Array]:
         """Mean loss at W = L Rᵀ, S R and SᵀL."""
         A, B = self._factors((L,), (R,))
-        kernel = kernels.sweeps.evaluation(A.shape[1], loss.kernel_key, self.weighted)
+        kernel = kernels.sweeps.evaluation(A.shape[1], loss.kernel_key, self.weighted, few=self.few)
         f_L, f_R = np.empty_like(A), np.empty_like(B)
         total = _summed(self.by_row, kernel, (A, B), (loss.parameter, 1 / self.size), f_L)
         _summed(self.by_column, kernel, (B, A), (loss.parameter, 1 / self.size), f_R)
@@ -104,14 +104,15 @@ class OnDisk(Observed):
     def value(self, L: Array, R: Array, loss: EntryLoss) -> float:
         """Mean loss at L Rᵀ alone."""
         A, B = self._factors((L,), (R,))
-        kernel = kernels.sweeps.evaluation(A.shape[1], loss.kernel_key, self.weighted, partials=False)
+        key = loss.kernel_key
+        kernel = kernels.sweeps.evaluation(A.shape[1], key, self.weighted, partials=False, few=self.few)
         return _summed(self.by_row, kernel, (A, B), (loss.parameter, 0.0), A) / self.size
 
     def _change(
         self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss, model: bool
     ) -> tuple[Array, Array]:
         A, dA, B, dB = self._factors((L, dL), (R, dR))
-        kernel = kernels.sweeps.derivative(A.shape[1], loss.kernel_key, self.weighted, model)
+        kernel = kernels.sweeps.derivative(A.shape[1], loss.kernel_key, self.weighted, model, self.few)
         constants, found = (loss.parameter, 1 / self.size), []
         for side, (X, dX), others in ((self.by_row, (A, dA), (B, dB)), (self.by_column, (B, dB), (A, dA))):
             Ys, out = kernels.layout.laid_out(*others), np.empty_like(X)
@@ -132,7 +133,7 @@ class OnDisk(Observed):
         As, Bs = arrays[: len(Ls)], arrays[len(Ls) :]
         rank = As[0].shape[1]
         apart = every > 1 or rank > kernels.layout.SIDE_BY_SIDE
-        kernel = kernels.polynomial.coefficients(rank, len(As), len(Bs), self.weighted, apart)
+        kernel = kernels.polynomial.coefficients(rank, len(As), len(Bs), self.weighted, apart, self.few)
         others = three(Bs) if apart else kernels.layout.laid_out(*Bs)
 
         def coefficients(part: SortedEntries, lines: Any) -> Floats:
@@ -156,7 +157,7 @@ class OnDisk(Observed):
         """Blocks of the second derivatives, line by line."""
         A, B = self._factors((L,), (R,))
         r, rank = A.shape[1], np.shape(L)[1]
-        kernel = kernels.line_blocks.blocks(r, loss.kernel_key, self.weighted)
+        kernel = kernels.line_blocks.blocks(r, loss.kernel_key, self.weighted, self.few)
         found = []
         for side, X, Y in ((self.by_row, A, B), (self.by_column, B, A)):
             out = np.zeros((len(X) * r, r), A.dtype)
@@ -170,7 +171,7 @@ class OnDisk(Observed):
     def slopes(self, L: Array, R: Array, loss: EntryLoss, scale: float) -> ComputedMatrix:
         """Return `scale` times the (weighted) first derivatives of the loss, computed at each product."""
         A, B = self._factors((L,), (R,))
-        kernel = kernels.sweeps.slopes(A.shape[1], loss.kernel_key, self.weighted)
+        kernel = kernels.sweeps.slopes(A.shape[1], loss.kernel_key, self.weighted, self.few)
 
         def values(k: int, part: Part) -> Floats:
             X, Y = (A, B) if k == 0 else (B, A)

@@ -5,8 +5,8 @@ rows of the factor R, `starts[j]` to `starts[j + 1]`, one for each of its catego
 (i, j) are the products of L_i with these, and one softmax couples them. So the two sides differ: by rows, the
 block belongs to the other end of the entry, and one row gathers; by columns, the block is the line.
 
-`chances` and `changes` have room for the logits of one entry. `data` has the number of the category, and the
-weight, of each entry.
+`chances` and `changes` have room for the logits of one entry. `data` has m numbers for each entry: its
+category, and its weight if m is 2. Beside the exponentials, to look at m for each entry costs nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numba.extending import register_jitable
 
 from rankfold.kernels.chunks import chunks_in_order
 from rankfold.kernels.compiling import compiled
-from rankfold.kernels.layout import ONE, numbers
+from rankfold.kernels.layout import ONE
 from rankfold.kernels.registers import axpy, load, multiply_add, store, total, zero
 
 
@@ -49,11 +49,10 @@ def softmax_changes(chances: Any, changes: Any, count: Any) -> None:
 
 
 @functools.cache
-def evaluation_by_row(rank: int, weighted: bool, partials: bool) -> Any:
+def evaluation_by_row(rank: int) -> Any:
     """Kernel for the sum of the losses, by chunk, and with `partials` for f_L."""
-    m = numbers(weighted)
 
-    def kernel(progress, bounds, indptr, indices, data, starts, chances, A, B, scale, sums, f_A):  # type: ignore[no-untyped-def]
+    def kernel(progress, bounds, indptr, indices, data, m, starts, chances, A, B, scale, partials, sums, f_A):  # type: ignore[no-untyped-def]
         chances = np.empty_like(chances)  # each thread has its own
         for stripe, c, first in chunks_in_order(progress, bounds, indptr):
             sum_ = 0.0
@@ -67,7 +66,7 @@ def evaluation_by_row(rank: int, weighted: bool, partials: bool) -> Any:
                     for k in range(count):
                         chances[k] = total(multiply_add(a, load(B, top + k, rank), zero(a)))
                     value = softmax(chances, count, y)
-                    weight = np.float64(data[m * p + ONE]) if weighted else 1.0
+                    weight = np.float64(data[m * p + ONE]) if m > ONE else 1.0
                     sum_ += weight * value
                     if partials:
                         chances[y] -= 1.0
@@ -81,11 +80,10 @@ def evaluation_by_row(rank: int, weighted: bool, partials: bool) -> Any:
 
 
 @functools.cache
-def evaluation_by_column(rank: int, weighted: bool) -> Any:
+def evaluation_by_column(rank: int) -> Any:
     """Kernel for f_R; A is R, in blocks, and B is L."""
-    m = numbers(weighted)
 
-    def kernel(progress, bounds, indptr, indices, data, starts, chances, A, B, scale, f_A):  # type: ignore[no-untyped-def]
+    def kernel(progress, bounds, indptr, indices, data, m, starts, chances, A, B, scale, f_A):  # type: ignore[no-untyped-def]
         chances = np.empty_like(chances)
         for stripe, c, first in chunks_in_order(progress, bounds, indptr):
             for j in range(bounds[c], bounds[c + ONE]):
@@ -100,7 +98,7 @@ def evaluation_by_column(rank: int, weighted: bool) -> Any:
                         chances[k] = total(multiply_add(load(A, top + k, rank), b, zero(b)))
                     softmax(chances, count, y)
                     chances[y] -= 1.0
-                    weight = scale * data[m * p + ONE] if weighted else scale
+                    weight = scale * data[m * p + ONE] if m > ONE else scale
                     for k in range(count):
                         store(f_A, top + k, axpy(weight * chances[k], b, load(f_A, top + k, rank)))
 
@@ -108,11 +106,10 @@ def evaluation_by_column(rank: int, weighted: bool) -> Any:
 
 
 @functools.cache
-def derivative_by_row(rank: int, weighted: bool) -> Any:
+def derivative_by_row(rank: int) -> Any:
     """Kernel for the change of f_L along (dA, dB)."""
-    m = numbers(weighted)
 
-    def kernel(progress, bounds, indptr, indices, data, starts, chances, A, dA, B, dB, scale, df_A):  # type: ignore[no-untyped-def]
+    def kernel(progress, bounds, indptr, indices, data, m, starts, chances, A, dA, B, dB, scale, df_A):  # type: ignore[no-untyped-def]
         chances, changes = np.empty_like(chances), np.empty_like(chances)
         for stripe, c, first in chunks_in_order(progress, bounds, indptr):
             for i in range(bounds[c], bounds[c + ONE]):
@@ -129,7 +126,7 @@ def derivative_by_row(rank: int, weighted: bool) -> Any:
                     softmax(chances, count, y)
                     softmax_changes(chances, changes, count)
                     chances[y] -= 1.0
-                    weight = scale * data[m * p + ONE] if weighted else scale
+                    weight = scale * data[m * p + ONE] if m > ONE else scale
                     for k in range(count):
                         change = axpy(weight * changes[k], load(B, top + k, rank), change)
                         change = axpy(weight * chances[k], load(dB, top + k, rank), change)
@@ -139,11 +136,10 @@ def derivative_by_row(rank: int, weighted: bool) -> Any:
 
 
 @functools.cache
-def derivative_by_column(rank: int, weighted: bool) -> Any:
+def derivative_by_column(rank: int) -> Any:
     """Kernel for the change of f_R along (dA, dB); A and dA are in blocks."""
-    m = numbers(weighted)
 
-    def kernel(progress, bounds, indptr, indices, data, starts, chances, A, dA, B, dB, scale, df_A):  # type: ignore[no-untyped-def]
+    def kernel(progress, bounds, indptr, indices, data, m, starts, chances, A, dA, B, dB, scale, df_A):  # type: ignore[no-untyped-def]
         chances, changes = np.empty_like(chances), np.empty_like(chances)
         for stripe, c, first in chunks_in_order(progress, bounds, indptr):
             for j in range(bounds[c], bounds[c + ONE]):
@@ -162,7 +158,7 @@ def derivative_by_column(rank: int, weighted: bool) -> Any:
                     softmax(chances, count, y)
                     softmax_changes(chances, changes, count)
                     chances[y] -= 1.0
-                    weight = scale * data[m * p + ONE] if weighted else scale
+                    weight = scale * data[m * p + ONE] if m > ONE else scale
                     for k in range(count):
                         change = axpy(weight * changes[k], b, load(df_A, top + k, rank))
                         store(df_A, top + k, axpy(weight * chances[k], db, change))
@@ -171,11 +167,10 @@ def derivative_by_column(rank: int, weighted: bool) -> Any:
 
 
 @functools.cache
-def blocks_by_row(rank: int, weighted: bool) -> Any:
+def blocks_by_row(rank: int) -> Any:
     """Kernel for Q_i + scale Σ w (Σ p b bᵀ - (Σ p b)(Σ p b)ᵀ) of each row, in the place of Q_i."""
-    m = numbers(weighted)
 
-    def kernel(progress, bounds, indptr, indices, data, starts, chances, A, B, scale, Q):  # type: ignore[no-untyped-def]
+    def kernel(progress, bounds, indptr, indices, data, m, starts, chances, A, B, scale, Q):  # type: ignore[no-untyped-def]
         chances, r = np.empty_like(chances), np.uint64(rank)
         mean = np.empty((1, rank), A.dtype)
         for _, c, first in chunks_in_order(progress, bounds, indptr):
@@ -187,7 +182,7 @@ def blocks_by_row(rank: int, weighted: bool) -> Any:
                     for k in range(count):
                         chances[k] = total(multiply_add(a, load(B, top + k, rank), zero(a)))
                     softmax(chances, count, np.uint64(0))
-                    weight = scale * data[m * p + ONE] if weighted else scale
+                    weight = scale * data[m * p + ONE] if m > ONE else scale
                     middle = zero(a)
                     for k in range(count):
                         b = load(B, top + k, rank)
@@ -204,11 +199,10 @@ def blocks_by_row(rank: int, weighted: bool) -> Any:
 
 
 @functools.cache
-def blocks_by_column(rank: int, weighted: bool) -> Any:
+def blocks_by_column(rank: int) -> Any:
     """Kernel for Q + scale Σ w p (1 - p) b bᵀ of each category of each column, in the place of Q."""
-    m = numbers(weighted)
 
-    def kernel(progress, bounds, indptr, indices, data, starts, chances, A, B, scale, Q):  # type: ignore[no-untyped-def]
+    def kernel(progress, bounds, indptr, indices, data, m, starts, chances, A, B, scale, Q):  # type: ignore[no-untyped-def]
         chances, r = np.empty_like(chances), np.uint64(rank)
         for _, c, first in chunks_in_order(progress, bounds, indptr):
             for j in range(bounds[c], bounds[c + ONE]):
@@ -219,7 +213,7 @@ def blocks_by_column(rank: int, weighted: bool) -> Any:
                     for k in range(count):
                         chances[k] = total(multiply_add(load(A, top + k, rank), b, zero(b)))
                     softmax(chances, count, np.uint64(0))
-                    weight = scale * data[m * p + ONE] if weighted else scale
+                    weight = scale * data[m * p + ONE] if m > ONE else scale
                     for k in range(count):
                         curvature = weight * chances[k] * (1.0 - chances[k])
                         for n in range(r):

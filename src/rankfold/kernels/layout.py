@@ -19,14 +19,24 @@ def numbers(weighted: bool) -> np.uint64:
     return np.uint64(2 if weighted else 1)
 
 
-# Each width that kernels know takes half a second to compile, as long as hundreds of passes over few entries:
-# up to so many entries and lines, factors get columns of zeros up to the next multiple of `STEP`.
+# A kernel takes half a second to compile, as long as hundreds of passes over few entries. So up to so many
+# entries and lines, factors get columns of zeros up to the next multiple of `STEP`, and one kernel serves all
+# built-in losses, with weights or without.
 FEW, STEP = 200_000, 8
+# (loss, numbers of an entry, one more choice): what a kernel for few entries is told with each call, and one
+# whose constants these are does not look at.
+Choices = tuple[int, np.uint64, bool]
+NOT_LOOKED_AT: Choices = (0, ONE, False)
+
+
+def are_few(size: int) -> bool:
+    """Whether so many entries and lines are few."""
+    return size <= FEW
 
 
 def width_for(rank: int, size: int) -> int:
     """Return how many columns kernels are given, for factors of this rank and so many entries and lines."""
-    return rank if size > FEW else -(-rank // STEP) * STEP
+    return -(-rank // STEP) * STEP if are_few(size) else rank
 
 
 def widened(width: int, *arrays: Any) -> list[Any]:

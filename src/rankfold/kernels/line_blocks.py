@@ -17,23 +17,32 @@ from rankfold.kernels.chunks import chunks, chunks_in_order
 from rankfold.kernels.compiling import compiled
 from rankfold.kernels.layout import ONE, ahead_by, numbers
 from rankfold.kernels.registers import axpy, load, load_wide, multiply_add, prefetch, store, total, zero
-from rankfold.kernels.sweeps import entry_losses
+from rankfold.kernels.sweeps import entry_losses, told
 
 _SQUARE = formulas.BUILT_IN.index(formulas.square)
 _FOUR = np.uint64(4)
 
 
 @functools.cache
-def blocks(rank: int, loss: Any, weighted: bool) -> Any:
+def blocks(rank: int, loss: Any, weighted: bool, few: bool = False) -> Any:
     """Kernel for Q_i + scale Σ w ℓ″ b bᵀ of each line, in the place of Q_i.
 
     Four entries at a time, so that a row of Q_i is read and written once for four multiply-adds. The square
     loss has a constant ℓ″, and needs no entry of W. Stripe by stripe: a line taken through all of them at
     once gathers from further away, in twice the time on P2, and 0.85 of it on P5.
     """
-    ahead, m, constant = ahead_by(rank), numbers(weighted), loss == _SQUARE
+    return told(functools.partial(_blocks, rank), loss, weighted, False, few)
 
-    def kernel(progress, bounds, indptr, indices, data, A, B, parameter, scale, Q):  # type: ignore[no-untyped-def]
+
+@functools.cache
+def _blocks(rank: int, loss: Any, of_weighted: bool, _: bool) -> Any:
+    ahead, numbers_, any_, is_square = ahead_by(rank), numbers(of_weighted), loss is None, loss == _SQUARE
+
+    def kernel(  # type: ignore[no-untyped-def]
+        choices, progress, bounds, indptr, indices, data, A, B, parameter, scale, Q
+    ):
+        m, constant = (choices[1], choices[0] == _SQUARE) if any_ else (numbers_, is_square)
+        weighted = m > ONE if any_ else of_weighted
         last, r = np.uint64(indices.size - 1), np.uint64(rank)
         second = np.empty(4)
         for _, c, first in chunks_in_order(progress, bounds, indptr):
@@ -49,7 +58,9 @@ def blocks(rank: int, loss: Any, weighted: bool) -> Any:
                             if not constant:
                                 b = load(B, np.uint64(indices[at]), rank)
                                 w = np.float64(total(multiply_add(load(A, i, rank), b, zero(b))))
-                                _, _, curvature = entry_losses(loss, w, np.float64(data[m * at]), parameter)
+                                _, _, curvature = entry_losses(
+                                    loss, choices, w, np.float64(data[m * at]), parameter
+                                )
                                 second[k] = curvature * scale
                             if weighted:
                                 second[k] *= data[m * at + ONE]
@@ -67,7 +78,7 @@ def blocks(rank: int, loss: Any, weighted: bool) -> Any:
                         row = axpy(B[j3, k], b3, axpy(B[j2, k], b2, row))
                         store(Q, i * r + k, row)
 
-    return compiled(kernel, cache=isinstance(loss, int))
+    return compiled(kernel, cache=loss is None or isinstance(loss, int))
 
 
 @functools.cache

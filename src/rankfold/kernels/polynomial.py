@@ -23,21 +23,30 @@ SUMS = 10  # numbers by chunk: coefficients of degree 0 to 8, and the count of e
 
 
 @functools.cache
-def coefficients(rank: int, terms1: int, terms2: int, weighted: bool, apart: bool) -> Any:
+def coefficients(rank: int, terms1: int, terms2: int, weighted: bool, apart: bool, few: bool = False) -> Any:
     """Kernel for the coefficients of t ↦ Σ ((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ - W*)² on Ω, by chunk of rows.
 
     Ls and Rs are `terms1` and `terms2` arrays, one to three, of which the last may be repeated; the Rs are
     side by side in one array unless `apart`. Only one in `share` runs of 8 rows is taken: the entries of one
     row are asked for while those of the one before are in use. Rows count from `origin`, the number that the
-    first one has in a larger matrix. The last column of `sums` counts the entries.
+    first one has in a larger matrix. The last column of `sums` counts the entries. For few entries, one
+    kernel serves those with weights and those without.
     """
+    kernel = _coefficients(rank, terms1, terms2, weighted and not few, apart, few)
+    return functools.partial(kernel, numbers(weighted))
+
+
+@functools.cache
+def _coefficients(rank: int, terms1: int, terms2: int, of_weighted: bool, apart: bool, any_: bool) -> Any:
     degree = terms1 + terms2 - 2
-    ahead, m = ahead_by(terms2 * rank), numbers(weighted)
+    ahead, numbers_ = ahead_by(terms2 * rank), numbers(of_weighted)
     step2, shift2, width = (ONE, np.uint64(0), rank) if apart else (np.uint64(terms2), ONE, terms2 * rank)
 
     def kernel(  # type: ignore[no-untyped-def]
-        progress, bounds, indptr, indices, data, Ls, Rs, share, origin, sums
+        chosen, progress, bounds, indptr, indices, data, Ls, Rs, share, origin, sums
     ):
+        m = chosen if any_ else numbers_
+        weighted = m > ONE if any_ else of_weighted
         last = np.uint64(indices.size - 1)
         for stripe, c, first in chunks_in_order(progress, bounds, indptr):
             c0 = c1 = c2 = c3 = c4 = c5 = c6 = c7 = c8 = entries = 0.0

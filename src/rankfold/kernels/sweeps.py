@@ -2,7 +2,8 @@
 
 A pass over rows takes entry after entry of a row i: gather B_j (of B = R), combine it with A_i (of A = L),
 accumulate. The pass over columns is the same code with the roles exchanged; it recomputes residuals, which is
-cheaper than storing and permuting them. `rank`, `loss` and `weighted` are constants of each compiled kernel.
+cheaper than storing and permuting them. `rank`, `loss` and `weighted` are constants of each compiled kernel;
+that for few entries (`loss` None) is told the others as `choices`, its first argument, which `told` binds.
 A user's loss is a different object in each process: its kernels are not cached, for none would find them.
 
 Every kernel takes chunks: chunk c of a stripe is its rows `bounds[c]` to `bounds[c + 1]`. A
@@ -32,36 +33,69 @@ from numba.extending import overload, register_jitable
 from rankfold.kernels import formulas
 from rankfold.kernels.chunks import chunks_in_order
 from rankfold.kernels.compiling import compiled
-from rankfold.kernels.layout import ONE, SIDE_BY_SIDE, ahead_by, numbers, places
+from rankfold.kernels.layout import NOT_LOOKED_AT, ONE, SIDE_BY_SIDE, ahead_by, numbers, places
 from rankfold.kernels.registers import axpy, load, multiply_add, prefetch, store, total, zero
 
 _formulas = tuple(register_jitable(formula) for formula in formulas.BUILT_IN)
+_square, _logistic, _huber, _poisson, _squared_hinge = _formulas
 
 
-def entry_losses(loss: Any, w: float, y: float, parameter: float) -> formulas.Triple:
-    """(ℓ, ℓ', ℓ'') of one entry, for a loss that is a number of a built-in one or a compiled function."""
+def entry_losses(loss: Any, choices: Any, w: float, y: float, parameter: float) -> formulas.Triple:
+    """(ℓ, ℓ', ℓ'') of one entry: of a built-in loss by its number, a compiled function, or what is chosen."""
     raise NotImplementedError  # only its compiled form, below, is ever called
 
 
 @overload(entry_losses, prefer_literal=True)
-def _compiled_entry(loss, w, y, parameter):  # type: ignore[no-untyped-def]  # numba compares signatures
+def _compiled_entry(loss, choices, w, y, parameter):  # type: ignore[no-untyped-def]  # numba compares signatures
+    if isinstance(loss, types.NoneType):
+        return lambda loss, choices, w, y, parameter: _chosen(choices[0], w, y, parameter)
     if isinstance(loss, types.Dispatcher):
-        return lambda loss, w, y, parameter: loss(w, y, parameter)
+        return lambda loss, choices, w, y, parameter: loss(w, y, parameter)
     if not isinstance(loss, types.IntegerLiteral):
         return None  # so that numba reports what is wrong with the literal's formula
     formula = _formulas[loss.literal_value]
-    return lambda loss, w, y, parameter: formula(w, y, parameter)
+    return lambda loss, choices, w, y, parameter: formula(w, y, parameter)
+
+
+@register_jitable
+def _chosen(loss: int, w: float, y: float, parameter: float) -> Any:
+    """(ℓ, ℓ', ℓ'') of the built-in loss of this number."""
+    if loss == 0:
+        return _square(w, y, parameter)
+    if loss == 1:
+        return _logistic(w, y, parameter)
+    if loss == 2:
+        return _huber(w, y, parameter)
+    if loss == 3:
+        return _poisson(w, y, parameter)
+    return _squared_hinge(w, y, parameter)
+
+
+def told(kernel: Any, loss: Any, weighted: bool, more: bool, few: bool) -> Any:
+    """`kernel(loss, weighted, more)`, or for few entries the one that serves all of these, told which."""
+    if few and isinstance(loss, int):
+        return functools.partial(kernel(None, False, False), (loss, numbers(weighted), more))
+    return functools.partial(kernel(loss, weighted, more), NOT_LOOKED_AT)
 
 
 @functools.cache
-def evaluation(rank: int, loss: Any, weighted: bool, partials: bool = True) -> Any:
+def evaluation(rank: int, loss: Any, weighted: bool, partials: bool = True, few: bool = False) -> Any:
     """Kernel for the sum of the losses, by chunk, and `f_A`, which is `f_L` by rows and `f_R` by columns.
 
     Without `partials`, for the sum alone: `f_A` is not looked at.
     """
-    ahead, m = ahead_by(rank), numbers(weighted)
+    return told(functools.partial(_evaluation, rank), loss, weighted, partials, few)
 
-    def kernel(progress, bounds, indptr, indices, data, A, B, parameter, scale, sums, f_A):  # type: ignore[no-untyped-def]
+
+@functools.cache
+def _evaluation(rank: int, loss: Any, of_weighted: bool, of_partials: bool) -> Any:
+    ahead, numbers_, any_ = ahead_by(rank), numbers(of_weighted), loss is None
+
+    def kernel(  # type: ignore[no-untyped-def]
+        choices, progress, bounds, indptr, indices, data, A, B, parameter, scale, sums, f_A
+    ):
+        m, partials = (choices[1], choices[2]) if any_ else (numbers_, of_partials)
+        weighted = m > ONE if any_ else of_weighted
         last = np.uint64(indices.size - 1)
         for stripe, c, first in chunks_in_order(progress, bounds, indptr):
             sum_ = 0.0
@@ -72,7 +106,7 @@ def evaluation(rank: int, loss: Any, weighted: bool, partials: bool = True) -> A
                     prefetch(B, np.uint64(indices[min(p + ahead, last)]), rank)
                     b = load(B, np.uint64(indices[p]), rank)
                     w = np.float64(total(multiply_add(a, b, zero(a))))
-                    value, slope, _ = entry_losses(loss, w, np.float64(data[m * p]), parameter)
+                    value, slope, _ = entry_losses(loss, choices, w, np.float64(data[m * p]), parameter)
                     if weighted:
                         value *= data[m * p + ONE]
                         slope *= data[m * p + ONE]
@@ -83,15 +117,24 @@ def evaluation(rank: int, loss: Any, weighted: bool, partials: bool = True) -> A
                     store(f_A, i, gradient)
             sums[stripe, c] = sum_
 
-    return compiled(kernel, cache=isinstance(loss, int))
+    return compiled(kernel, cache=loss is None or isinstance(loss, int))
 
 
 @functools.cache
-def slopes(rank: int, loss: Any, weighted: bool) -> Any:
+def slopes(rank: int, loss: Any, weighted: bool, few: bool = False) -> Any:
     """Kernel for the entries of S = ∇f(W) on Ω, in the order of the side."""
-    ahead, m = ahead_by(rank), numbers(weighted)
+    return told(functools.partial(_slopes, rank), loss, weighted, False, few)
 
-    def kernel(progress, bounds, indptr, indices, data, A, B, parameter, scale, out):  # type: ignore[no-untyped-def]
+
+@functools.cache
+def _slopes(rank: int, loss: Any, of_weighted: bool, _: bool) -> Any:
+    ahead, numbers_, any_ = ahead_by(rank), numbers(of_weighted), loss is None
+
+    def kernel(  # type: ignore[no-untyped-def]
+        choices, progress, bounds, indptr, indices, data, A, B, parameter, scale, out
+    ):
+        m = choices[1] if any_ else numbers_
+        weighted = m > ONE if any_ else of_weighted
         last = np.uint64(indices.size - 1)
         for _, c, first in chunks_in_order(progress, bounds, indptr):
             for i in range(bounds[c], bounds[c + ONE]):
@@ -100,22 +143,31 @@ def slopes(rank: int, loss: Any, weighted: bool) -> Any:
                     prefetch(B, np.uint64(indices[min(p + ahead, last)]), rank)
                     b = load(B, np.uint64(indices[p]), rank)
                     w = np.float64(total(multiply_add(a, b, zero(a))))
-                    _, slope, _ = entry_losses(loss, w, np.float64(data[m * p]), parameter)
+                    _, slope, _ = entry_losses(loss, choices, w, np.float64(data[m * p]), parameter)
                     out[p] = scale * (slope * data[m * p + ONE] if weighted else slope)
 
-    return compiled(kernel, cache=isinstance(loss, int))
+    return compiled(kernel, cache=loss is None or isinstance(loss, int))
 
 
 @functools.cache
-def derivative(rank: int, loss: Any, weighted: bool, model: bool = False) -> Any:
+def derivative(rank: int, loss: Any, weighted: bool, model: bool = False, few: bool = False) -> Any:
     """Kernel for the change `df_A` of `f_A` along (dA, dB); As is laid_out(A, dA), and Bs likewise.
 
     With `model`, for what a Gauss–Newton model keeps of it: the part that ℓ″ makes, where that is positive.
     """
-    ahead, m = ahead_by(2 * rank), numbers(weighted)
+    return told(functools.partial(_derivative, rank), loss, weighted, model, few)
+
+
+@functools.cache
+def _derivative(rank: int, loss: Any, of_weighted: bool, of_model: bool) -> Any:
+    ahead, numbers_, any_ = ahead_by(2 * rank), numbers(of_weighted), loss is None
     (step, shift, width), apart = places(rank, 2), rank > SIDE_BY_SIDE
 
-    def kernel(progress, bounds, indptr, indices, data, As, Bs, parameter, scale, df_A):  # type: ignore[no-untyped-def]
+    def kernel(  # type: ignore[no-untyped-def]
+        choices, progress, bounds, indptr, indices, data, As, Bs, parameter, scale, df_A
+    ):
+        m, model = (choices[1], choices[2]) if any_ else (numbers_, of_model)
+        weighted = m > ONE if any_ else of_weighted
         last = np.uint64(indices.size - 1)
         for stripe, c, first in chunks_in_order(progress, bounds, indptr):
             for i in range(bounds[c], bounds[c + ONE]):
@@ -132,7 +184,7 @@ def derivative(rank: int, loss: Any, weighted: bool, model: bool = False) -> Any
                     db = load(Bs[1], j + shift, rank)
                     w = np.float64(total(multiply_add(a, b, zero(a))))
                     dw = np.float64(total(multiply_add(a, db, multiply_add(da, b, zero(a)))))
-                    _, slope, second = entry_losses(loss, w, np.float64(data[m * p]), parameter)
+                    _, slope, second = entry_losses(loss, choices, w, np.float64(data[m * p]), parameter)
                     weight = scale * data[m * p + ONE] if weighted else scale
                     if model:
                         change = axpy(weight * max(second, 0.0) * dw, b, change)
@@ -140,7 +192,7 @@ def derivative(rank: int, loss: Any, weighted: bool, model: bool = False) -> Any
                         change = axpy(weight * slope, db, axpy(weight * second * dw, b, change))
                 store(df_A, i, change)
 
-    return compiled(kernel, cache=isinstance(loss, int))
+    return compiled(kernel, cache=loss is None or isinstance(loss, int))
 
 
 @functools.cache
