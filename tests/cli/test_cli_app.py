@@ -103,3 +103,17 @@ def test_debug_shows_the_traceback(monkeypatch):
 
     with pytest.raises(ValueError, match="here"):
         command()
+
+
+def test_a_file_that_is_spelt_wrong_is_answered_with_the_nearest(tmp_path):
+    (tmp_path / "ratings.csv").touch()
+    missing = FileNotFoundError(2, "No such file", str(tmp_path / "rating.csv"))
+    assert console.explained(missing).endswith(
+        f"rating.csv: No such file; did you mean '{tmp_path / 'ratings.csv'}'?"
+    )
+    for other in (
+        FileNotFoundError(2, "No such file", str(tmp_path / "films.csv")),
+        FileNotFoundError(2, "No such file", str(tmp_path / "nowhere" / "rating.csv")),
+        PermissionError(13, "Permission denied", str(tmp_path / "rating.csv")),
+    ):
+        assert "did you mean" not in console.explained(other)

@@ -196,9 +196,11 @@ def test_ctrl_c_keeps_the_best_model(tmp_path, table, monkeypatch):
         return step(self, problem, state)
 
     monkeypatch.setattr(Alternating, "step", interrupted)
-    path = tmp_path / "m.rankfold"
-    told = run("complete", table, *FAST, "--no-bias", "--tol", "1e-12", "-o", path, code=130)
-    assert f"interrupted after iteration 3; the best model so far is in {path}" in told.stderr
+    path, saved = tmp_path / "m.rankfold", tmp_path / "run.ckpt"
+    words = "complete", table, *FAST, "--no-bias", "--tol", "1e-12", "-o", path
+    told = run(*words, "--checkpoint", saved, code=130)
+    kept = f"interrupted after iteration 3; the best model so far is in {path}"
+    assert told.stderr.endswith(f"{kept}; --resume {saved} goes on\n")
     assert rf.load(path).n_iter_ == 3
     assert np.isfinite(rf.load(path).predict([("u1", "film, 2")])).all()
 

@@ -29,6 +29,13 @@ def test_other_errors_of_f_are_not_hidden():
         cost.derivative(*factors(SHAPE, 2))
 
 
+def test_a_function_of_numpy_is_answered_with_what_to_write():
+    cost = rf.Custom(lambda L, R: np.sum((L @ R.T) ** 2), SHAPE)
+    with pytest.raises(TypeError) as caught:
+        cost.evaluate(*factors(SHAPE, 2)[:2])
+    assert any("write it with functions of torch" in note for note in caught.value.__notes__)
+
+
 def test_differences_are_close_enough_to_minimise():
     cost = rf.Custom.from_partials(partials, SHAPE)
     arrays = factors(SHAPE, 2)

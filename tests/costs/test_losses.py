@@ -62,6 +62,11 @@ def one_number(w, y, _):
     [
         (imports, "the loss formula imports cannot be compiled by numba.*use plain arithmetic"),
         (unknown, "the loss formula unknown cannot be compiled by numba.*attribute 'foo'"),
+        (
+            lambda w, y: (w, y, w),
+            "loss formula <lambda> cannot be .* on three numbers, w, y and parameter",
+        ),
+        (3, r"a Loss is made of a function, formula\(w, y, parameter\), not of 3"),
         (one_number, r"the loss formula one_number must return the tuple \(loss, .*it returns float64"),
     ],
 )

@@ -80,7 +80,7 @@ def test_a_new_user_is_answered_with_the_way_in():
 
 def test_plots_say_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    monkeypatch.delitem(sys.modules, "matplotlib.pyplot", raising=False)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'rankfold\[plot\]'"):
         MODEL.trace_.plot()
 

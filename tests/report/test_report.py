@@ -153,7 +153,7 @@ def test_a_choice_has_points_bars_and_its_candidate_marked():
     choice = Tried.of_losses((1, 2, 4), (0.81, 0.49, 0.64), (0.18, 0.07, 0.0), 2, square=True)
     assert choice.errors == pytest.approx((0.9, 0.7, 0.8))
     assert choice.bars == pytest.approx((0.1, 0.05, 0.0))
-    chart = charts.tried(choice, "rank")
+    chart = charts.tried(choice, "rank", choice.unit)
     across, down = numbers_of(chart, "dot", "cx"), numbers_of(chart, "dot", "cy")
     assert across[1] - across[0] == pytest.approx((across[2] - across[0]) / 3, abs=0.2)
     assert down[1] > down[2] > down[0]  # downwards: the smaller the error
@@ -168,7 +168,7 @@ def test_a_choice_has_points_bars_and_its_candidate_marked():
 
 def test_a_choice_of_weights_has_a_place_for_0_left_of_all_others():
     choice = Tried.of_losses((1.0, 0.01, 0.0), (3.0, 2.0, 4.0), (), 0.01, square=False)
-    chart = charts.tried(choice, "weight", log=True)
+    chart = charts.tried(choice, "weight", choice.unit, log=True)
     assert (choice.errors, choice.unit) == ((3.0, 2.0, 4.0), "mean loss")
     assert numbers_of(chart, "dot", "cx") == sorted(numbers_of(chart, "dot", "cx"))
     zero = next(e for e in ET.fromstring(chart).iter() if e.text == "0" and e.get("text-anchor") == "middle")
@@ -370,3 +370,22 @@ def test_a_report_replaces_the_old_one_only_when_complete(tmp_path, monkeypatch)
         write_report(report(rank=3), path)
     assert path.read_bytes() == old
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_choice_says_its_unit_and_what_was_finished():
+    tried = Tried.of_losses((1, 2), (0.81, 0.49), (0.18, 0.07), 2, square=True)
+    named = replace(report().data, columns=Columns("user", "film", "stars"))
+    page = render(report(data=named, ranks=tried))
+    assert ">root-mean-square error (stars)</text>" in page
+    assert "bars are standard errors<" in page
+    page = render(report(ranks=replace(tried, square=False, finished=True)))
+    assert ">mean loss</text>" in page
+    assert "bars are standard errors; the best were tried with the Bayesian finish too<" in page
+
+
+def test_a_report_without_values_leaves_out_what_they_tell():
+    silent = replace(report().data, mean=np.nan, deviation=np.nan, searched=False)
+    page = render(report(data=silent, residuals=np.empty(0), errors={}, values=np.empty(0)))
+    assert "Residuals of" not in page
+    assert "nan" not in page
+    assert "Not looked for: constant rows and columns and values far out." in page

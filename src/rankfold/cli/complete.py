@@ -159,4 +159,5 @@ def complete(
     ended_early = StopKind(model.stop_kind_) is StopKind.INTERRUPTED
     if signalled or ended_early:
         kept = f"; the best model so far is in {output}" if output else "; give -o to keep the model"
+        kept += f"; --resume {checkpoint} goes on" if checkpoint and checkpoint.exists() else ""
         raise KeyboardInterrupt(f"{model.stop_reason_ if ended_early else 'interrupted after the fit'}{kept}")

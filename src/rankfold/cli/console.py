@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn, ParamSpec, TypeVar
@@ -111,7 +112,7 @@ def explained(error: Exception) -> str:
         wanted = f"'rankfold[{extra}]'" if extra else error.name
         return f"this needs {error.name}: pip install {wanted}"
     if isinstance(error, OSError) and error.filename is not None:
-        return f"{os.fsdecode(error.filename)}: {error.strerror or error}"
+        return f"{os.fsdecode(error.filename)}: {error.strerror or error}{_near(error)}"
     from rankfold.data.labels import UnknownLabelError
     from rankfold.distributed.collectives import RanksError
 
@@ -120,6 +121,15 @@ def explained(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "out of memory: a lower rank needs less"
     return f"{type(error).__name__}: {error}\nThis is a defect of rankfold; RANKFOLD_DEBUG=1 shows where."
+
+
+def _near(error: OSError) -> str:
+    """Return the name of a file beside the one that is not there, if one is spelt nearly like it."""
+    path = Path(os.fsdecode(error.filename))
+    if not isinstance(error, FileNotFoundError) or not path.parent.is_dir():
+        return ""
+    near = get_close_matches(path.name, os.listdir(path.parent), n=1, cutoff=0.8)
+    return f"; did you mean {os.fspath(path.with_name(near[0]))!r}?" if near else ""
 
 
 @contextmanager

@@ -159,7 +159,14 @@ class _Autodiff:
     def partials(self, L: Array, R: Array) -> tuple[Any, Array, Array]:
         from torch.func import grad_and_value
 
-        (f_L, f_R), value = grad_and_value(self.f, argnums=(0, 1))(*_tensors(L, R))
+        try:
+            (f_L, f_R), value = grad_and_value(self.f, argnums=(0, 1))(*_tensors(L, R))
+        except Exception as error:
+            error.add_note(
+                "rankfold.Custom gives f two torch tensors, L and R: write it with functions of torch, and "
+                "return one number; derivatives by hand, without torch, are for rankfold.Custom.from_partials"
+            )
+            raise
         return value.item(), *_like(L, f_L, f_R)
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:

@@ -125,14 +125,16 @@ def _compiled(formula: Any) -> Any:
     from numba.core.errors import NumbaError, UnsupportedBytecodeError
 
     name = getattr(formula, "__name__", repr(formula))
+    if not callable(formula):
+        raise TypeError(f"a Loss is made of a function, formula(w, y, parameter), not of {name}")
     compiled = njit(formula, error_model="numpy")
     try:
         compiled.compile("(float64, float64, float64)")
-    except (NumbaError, UnsupportedBytecodeError) as error:
+    except (NumbaError, UnsupportedBytecodeError, TypeError) as error:  # TypeError: of other arguments
         first = next((line for line in str(error).splitlines()[1:] if line.strip()), str(error))
         raise TypeError(
             f"the loss formula {name} cannot be compiled by numba, which the kernels need ({first.strip()}): "
-            "use plain arithmetic, `if`, and functions of math or NumPy on the numbers w, y and parameter"
+            "use plain arithmetic, `if`, and functions of math or NumPy on three numbers, w, y and parameter"
         ) from error
     found = compiled.nopython_signatures[0].return_type
     if getattr(found, "count", 0) != 3:

@@ -203,11 +203,8 @@ class LabelIndex:
         # Numbers that look alike are other things: only words are misspelt.
         words = isinstance(name, str) and not self.integers
         match = difflib.get_close_matches(name, _texts(near), n=1, cutoff=0.5) if words else []
-        hint = (
-            f": did you mean {match[0]!r}?"
-            if match
-            else f", which knows {self.size} others, such as {_plain(self.labels[0])!r}"
-        )
+        others = f", which knows {self.size} others, such as {_plain(self.labels[0])!r}"
+        hint = f": did you mean {match[0]!r}?" if match else others
         return f"the {self.kind} label {name!r} is not in this model{hint}"
 
 

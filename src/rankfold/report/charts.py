@@ -28,7 +28,7 @@ def line(x: ArrayLike, y: ArrayLike, x_title: str, y_title: str) -> str:
     return _framed(across, up, x_title, y_title, _joined(_places(across, up, xs, ys)), integers=True)
 
 
-def tried(choice: Tried, x_title: str, log: bool = False) -> str:
+def tried(choice: Tried, x_title: str, y_title: str, log: bool = False) -> str:
     """Draw the error of every candidate with its standard error, and mark the one chosen.
 
     On a logarithmic axis a candidate that is 0 stands left of all others.
@@ -48,7 +48,7 @@ def tried(choice: Tried, x_title: str, log: bool = False) -> str:
     points = _places(across, up, places[order], ys[order])
     a, b = points[[*order].index(choice.candidates.index(choice.chosen))]
     marks += f'{_joined(points)}<circle class="ring" cx="{a:.1f}" cy="{b:.1f}" r="7"/>'
-    return _framed(across, up, x_title, choice.unit, marks, integers=not log, zero=nothing)
+    return _framed(across, up, x_title, y_title, marks, integers=not log, zero=nothing)
 
 
 def calibration(promised: ArrayLike, found: ArrayLike, x_title: str, y_title: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ class Tried:
     Examples
     --------
     >>> Tried.of_losses((1, 2), (0.25, 0.0625), (0.5, 0.25), 2, square=True)
-    Tried(candidates=(1, 2), errors=(0.5, 0.25), bars=(0.5, 0.5), chosen=2, square=True)
+    Tried(candidates=(1, 2), errors=(0.5, 0.25), bars=(0.5, 0.5), chosen=2, square=True, finished=False)
     """
 
     candidates: tuple[float, ...]
@@ -40,6 +40,7 @@ class Tried:
     bars: tuple[float, ...]  # a standard error each, or none at all
     chosen: float
     square: bool = True  # errors are root mean squares, otherwise mean losses
+    finished: bool = False  # the best candidates are shown with the Bayesian finish, others without
 
     @classmethod
     def of_losses(
@@ -59,12 +60,13 @@ class Tried:
         return cls(tuple(candidates), roots, bars, chosen, square)
 
     @classmethod
-    def of_path(cls, path: Any, square: bool) -> Tried | None:
+    def of_path(cls, path: Any, square: bool, finished: bool = False) -> Tried | None:
         """Take a model's `rank_path_` or `regularization_path_`, which may be None."""
         if path is None:
             return None
         tried = getattr(path, "ranks", None) or path.regularizations
-        return cls.of_losses(tried, path.errors, path.standard_errors, path.chosen, square)
+        made = cls.of_losses(tried, path.errors, path.standard_errors, path.chosen, square)
+        return replace(made, finished=finished)
 
     @property
     def unit(self) -> str:

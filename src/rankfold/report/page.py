@@ -81,9 +81,10 @@ def _pictures(pictures: Sequence[Picture]) -> str:
 
 
 def _quality(report: Report) -> str:
+    unit = f" ({report.data.unit})" if report.data.columns else ""
     drawn = [
-        *_choice(report.ranks, "rank", f"the rank: {report.rank} was chosen"),
-        *_choice(report.weights, "weight λ of the penalty", "the weight of the penalty", log=True),
+        *_choice(report.ranks, "rank", unit, f"the rank: {report.rank} was chosen"),
+        *_choice(report.weights, "weight λ of the penalty", unit, "the weight of the penalty", log=True),
     ]
     if not report.errors:
         words = "<p>Nobody can tell: no entries were held out.</p>"
@@ -96,7 +97,6 @@ def _quality(report: Report) -> str:
     ]  # fmt: skip
     sentence = f"On {report.held_out:,} entries that the fit never saw, its error is {ours:.4g}"
     words = f"<p>{sentence}{': ' if lines else ''}{', '.join(lines)}.</p>"
-    unit = f" ({report.data.unit})" if report.data.columns else ""
     caption = f"Root-mean-square error on held-out entries{unit}"
     first = [_figure(charts.bars([*report.errors.items()]), caption)]
     if report.values.size:
@@ -114,14 +114,16 @@ def _quality(report: Report) -> str:
     return _section("How good is it?", words + _grid(*first, *drawn))
 
 
-def _choice(choice: Tried | None, name: str, of: str, log: bool = False) -> list[str]:
-    """Draw what a choice was made from, if there was one among several."""
+def _choice(choice: Tried | None, name: str, unit: str, of: str, log: bool = False) -> list[str]:
+    """Draw what a choice was made from, if there was one among several; `unit` is that of the values."""
     if choice is None or len(choice.candidates) < 2:
         return []
     chosen = "" if not log else f": {choice.chosen:.4g} was chosen"
     caption = f"Error on entries held out to choose {of}{chosen}"
     caption += "; bars are standard errors" if choice.bars else ""
-    return [_figure(charts.tried(choice, name, log), caption)]
+    caption += "; the best were tried with the Bayesian finish too" if choice.finished else ""
+    error = choice.unit + (unit if choice.square else "")
+    return [_figure(charts.tried(choice, name, error, log), caption)]
 
 
 def _calibration(coverage: tuple[tuple[float, float], ...]) -> str:

@@ -55,6 +55,7 @@ def report_of(model: Any, train: Data | None, held_out: Entries | None, making: 
     rows, cols, values = _sample(train, held_out, making.seed)
     summary = _summary(model, train, making.source)
     square = _loss_of(model).is_square
+    swept = model.posterior_ is not None and model.posterior_.sweeps
     return Report(
         data=summary,
         rank=model.rank_,
@@ -66,7 +67,7 @@ def report_of(model: Any, train: Data | None, held_out: Entries | None, making: 
         held_out=0 if held_out is None else len(held_out.values),
         settings=making.settings,
         command=making.command,
-        ranks=Tried.of_path(model.rank_path_, square),
+        ranks=Tried.of_path(model.rank_path_, square, finished=bool(swept)),
         weights=Tried.of_path(model.regularization_path_, square),
         coverage=() if held_out is None or model.posterior_ is None else _coverage(model, held_out),
         values=values,
