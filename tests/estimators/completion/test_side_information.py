@@ -264,7 +264,9 @@ def test_features_of_one_side_are_kept_where_those_of_the_other_are_worse():
 
     def tried(choice, plain, found, sides):
         good = not sides[0]
-        return deciding.Tried(sides, found, (("fold", "other"),), -1.0 if good else 5.0, 0.0 if good else -3.0)
+        return deciding.Tried(
+            sides, found, (("fold", "other"),), -1.0 if good else 5.0, 0.0 if good else -3.0
+        )
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deciding, "_tried", tried)
