@@ -211,7 +211,7 @@ def fitted_names(model: Any) -> list[str]:
 
 def _kept(setting: str, value: Any) -> Any:
     """Return what a file keeps of a setting: of features, what was learnt from them suffices."""
-    return None if setting in ("row_features", "col_features") else value
+    return None if setting in ("row_features", "col_features") and value is not False else value
 
 
 def _is_fitted(name: str) -> bool:

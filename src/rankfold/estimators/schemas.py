@@ -141,8 +141,8 @@ SETTINGS: dict[str, Rule] = {
     "criterion": TEXT,
     "fit_intercept": FLAG,
     "cv": optional(WHOLE),
-    "row_features": optional(_side_table),
-    "col_features": optional(_side_table),
+    "row_features": optional(either(FLAG, _side_table)),
+    "col_features": optional(either(FLAG, _side_table)),
 }
 
 _RUN: dict[str, Rule] = {

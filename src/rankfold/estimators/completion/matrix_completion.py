@@ -101,7 +101,10 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     verbose
         0: silent; 1: a live line, on a terminal; 2: a line per iteration, and per rank or λ tried.
     row_features, col_features
-        Features, unless `fit` is given others; not kept in files, as what was learnt from them is.
+        Features, unless `fit` is given others; not kept in files, as what was learnt from them is. None:
+        which columns a row has entries in, and which rows a column (`rankfold.implicit_features`), where
+        entries held out are predicted clearly better so and λ is chosen, of less than 300,000 entries and
+        for the square loss. False: nothing.
 
     Attributes
     ----------
@@ -131,7 +134,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     posterior_ : Posterior or None
         Covariances of rows and columns, their priors and the noise, if the model knows how sure it is.
     features_ : (rows, cols)
-        What was learnt from features, None for a side without: `LearntFeatures`.
+        What was learnt from features, given or implicit, None for a side without: `LearntFeatures`.
     observed_ : (indptr, indices)
         The positions that the model was fitted to: row i has columns indices[indptr[i]:indptr[i + 1]].
     data_fingerprint_ : str
@@ -267,14 +270,9 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         return tags
 
     def _fit(
-        self,
-        data: Triples | SortedFolder,
-        sample_weight: Any,
-        last: FactorPair | None,
-        given: Given,
-        free: tuple[bool, bool],
-        run: dict[str, Any],
-    ) -> None:
+        self, data: Triples | SortedFolder, sample_weight: Any, last: FactorPair | None, given: Given,
+        free: tuple[bool, bool], run: dict[str, Any],
+    ) -> None:  # fmt: skip
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         cost = begun(self, data, sample_weight)
         traits = traits_of(given, data)

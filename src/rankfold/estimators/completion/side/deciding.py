@@ -73,7 +73,7 @@ class Tried(NamedTuple):
 
 
 def tried_out(choice: Choice, traits: list[TraitPair], apart: bool = False) -> list[Tried]:
-    """Fit to the folds with their traits; where losses rise, or if asked (`apart`), with those of either side.
+    """Fit to the folds with their traits; where losses rise, or if asked (`apart`), with those of a side.
 
     The best comes first. Traits that say nothing are not tried, which leaves all as it was, to the last bit.
     """

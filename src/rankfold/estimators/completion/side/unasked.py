@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rankfold.costs.completion import Completion
-from rankfold.entries.on_disk import OnDisk
 from rankfold.estimators.completion.choosing import MANY, Choice
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.side.deciding import (
@@ -41,8 +40,7 @@ def may_have(model: Any, cost: Completion) -> bool:
     Of many entries lines know enough of themselves, and all that is chosen must not take long.
     """
     autos = model.geometry, model.solver, model.regularization
-    few = cost.observed.size < MANY and not isinstance(cost.observed, OnDisk)
-    return few and cost.quadratic and all(is_auto(setting) for setting in autos)
+    return cost.observed.size < MANY and cost.quadratic and all(is_auto(setting) for setting in autos)
 
 
 def implicit_where_they_help(
@@ -83,7 +81,7 @@ def _sides(cost: Completion, wanted: tuple[bool, bool]) -> Given:
     """Implicit features of the wanted sides, as if they had been given; 0 for a line without entries."""
     if not any(wanted):
         return None, None
-    pattern = Pattern.of(cost.observed.plain.by_row)
+    pattern = Pattern.of(cost.observed.by_row)
     ones = np.ones(len(pattern.indices))
     seen = sparse.csr_array((ones, pattern.indices.astype(np.int64), pattern.indptr), shape=cost.shape)
     rows, cols = (

@@ -1,0 +1,147 @@
+"""Implicit features that nobody asked for: where entries are, as side information, where that helps."""
+
+import numpy as np
+import pytest
+
+import rankfold as rf
+from estimators.completion.rating_data import rmse
+from rankfold.estimators.completion.entries import completion_of, training_triples
+from rankfold.estimators.completion.side import implicit, unasked
+
+SHAPE = (40, 600)
+
+
+def _chosen(seed, choosy=True):
+    """Good, fair and bad films, and three kinds of people, who see films of one kind, or all of them alike.
+
+    Returns places and values, with noise, of what they said, and the truth.
+    """
+    rng = np.random.default_rng(seed)
+    people, films = (np.arange(size) % 3 for size in SHAPE)
+    W = np.array([2.0, 0.0, -2.0])[films] + np.outer(*(rng.standard_normal(size) for size in SHAPE))
+    same = people[:, None] == films
+    seen = rng.random(SHAPE) < (np.where(same, 0.2, 0.02) if choosy else 0.08)
+    return np.argwhere(seen), W[seen] + rng.standard_normal(seen.sum()), W
+
+
+def model(**options):
+    return rf.MatrixCompletion(2, shape=SHAPE, random_state=0, **options)
+
+
+@pytest.fixture(scope="module")
+def liked():
+    return _chosen(0)
+
+
+@pytest.fixture(scope="module")
+def fitted(liked):
+    return model().fit(*liked[:2])
+
+
+def test_who_rated_what_is_used_where_it_helps(liked, fitted, tmp_path):
+    X, y, W = liked
+    plain = model(row_features=False, col_features=False).fit(X, y)
+    assert plain.features_ == (None, None)
+    rf.save(plain, tmp_path / "plain")
+    assert rf.load(tmp_path / "plain").col_features is False
+    assert fitted.features_[0] is None
+    assert fitted.features_[1].implicit
+    assert fitted.features_[1].coefficients.any()
+    places = np.argwhere(np.ones(SHAPE))
+    assert rmse(fitted.predict(places), W.ravel()) < 0.8 * rmse(plain.predict(places), W.ravel())
+
+
+def test_entries_at_random_places_leave_the_model_as_it_was():
+    X, y, _ = _chosen(1, choosy=False)
+    found, off = model().fit(X, y), model(row_features=False, col_features=False).fit(X, y)
+    assert found.features_ == (None, None)
+    np.testing.assert_array_equal(found.predict(X, return_std=True), off.predict(X, return_std=True))
+
+
+def test_what_is_not_certain_is_left_out(liked, monkeypatch):
+    monkeypatch.setattr(unasked, "_CERTAIN", np.inf)
+    assert model().fit(*liked[:2]).features_ == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "loss", "many", "due"),
+    [
+        ({}, "square", 10**6, True),
+        ({"regularization": 1.0}, "square", 10**6, False),
+        ({"solver": "cg"}, "square", 10**6, False),
+        ({"geometry": "polar"}, "square", 10**6, False),
+        ({}, "huber", 10**6, False),
+        ({}, "square", 1923, False),
+    ],
+)
+def test_they_are_tried_on_few_entries_with_a_penalty_that_is_chosen(
+    liked, options, loss, many, due, monkeypatch
+):
+    monkeypatch.setattr(unasked, "MANY", many)
+    X, y, _ = liked
+    assert len(y) == 1923
+    cost = completion_of(training_triples(X, y, SHAPE), None, loss, "float64")
+    assert unasked.may_have(model(**options), cost) is due
+
+
+def test_a_side_with_features_keeps_those(liked):
+    X, y, W = liked
+    genres = W.mean(axis=0)[:, None]
+    found = model(col_features=genres, bayesian=False).fit(X, y)
+    assert not found.features_[1].implicit
+    assert found.features_[1].coefficients.shape[0] == 2
+
+
+def test_a_fold_does_not_know_where_its_entries_are(liked, monkeypatch):
+    X, y, _ = liked
+    sizes = []
+
+    def spied(seen, **options):
+        sizes.append(int(seen.nnz))
+        return implicit.where_entries_are(seen, **options)
+
+    monkeypatch.setattr(unasked, "where_entries_are", spied)
+    model(bayesian=False).fit(X, y)
+    assert sizes[-1] == len(y)
+    assert set(sizes[:-1]) == {len(y) - round(0.1 * len(y))}
+
+
+def test_traits_are_standardised_over_lines_with_entries():
+    X = np.array([[3.0, 1.0], [0.0, 0.0], [1.0, 1.0]])
+    side = unasked._standardised(X)
+    np.testing.assert_allclose(side.Z, [[1.0, 0.0], [0.0, 0.0], [-1.0, 0.0]])
+    np.testing.assert_allclose((X[[0, 2]] - side.traits.centre) @ side.traits.basis, side.Z[[0, 2]])
+    assert side.traits.encoding.names == ("implicit 0", "implicit 1")
+
+
+def test_they_are_saved_and_go_on_with_a_stream(fitted, liked, tmp_path):
+    X, y, _ = liked
+    rf.save(fitted, tmp_path / "model")
+    again = rf.load(tmp_path / "model")
+    np.testing.assert_array_equal(fitted.predict(X), again.predict(X))
+    assert [side is None or side.implicit for side in again.features_] == [True, True]
+    for each in (fitted, again):  # the same entries say the same of the same expectations
+        np.testing.assert_array_equal(
+            each.fold_in(X[:9], y[:9]).predict(X[:9]), fitted.fold_in(X[:9], y[:9]).predict(X[:9])
+        )
+    before = again.predict([(0, 0)])
+    assert again.partial_fit([(0, 0)], [float(before[0]) + 3.0]).predict([(0, 0)]) > before
+    with pytest.raises(ValueError, match="fitted without col_features"):
+        fitted.fold_in(X[:9], y[:9], side="column", features=np.ones((9, 20)))
+
+
+def test_a_warm_start_uses_them_again(fitted, liked):
+    X, y, _ = liked
+    warm = model(warm_start=True).fit(X, y)
+    used = [side is not None for side in warm.features_]
+    warm.fit(X, y + 0.01)
+    assert [side is not None for side in warm.features_] == used
+    assert rmse(warm.predict(X), fitted.predict(X)) < 0.3
+
+
+def test_a_line_without_entries_is_none_that_features_say_something_of(fitted):
+    mine, seen = fitted.features_[1], fitted.counts_[1] > 0
+    assert not seen.all()
+    np.testing.assert_array_equal(mine.unknown, ~seen)
+    alone = fitted.predict([(3, int(np.flatnonzero(~seen)[0]))])
+    assert alone == pytest.approx(fitted.biases_.mean + fitted.biases_.rows[3])
