@@ -103,7 +103,7 @@ def chunks_in_order(progress: Any, bounds: Any, indptr: Any) -> Any:
 
 
 @register_jitable
-def _in_order(address: Any, count: int, lines: Any, starts: int) -> Any:
+def _in_order(address: Any, count: int, lines: Any, starts: Any) -> Any:
     stripes = starts // max(np.int64(lines), 1)
     looks = 0
     while True:
