@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, register_jitable
 from numpy.typing import NDArray
@@ -32,9 +31,10 @@ def new_progress(patience: int, chunks: int) -> NDArray[np.int64]:
 # generator was called with, and each pass would leave the arrays of a part of the entries behind.
 
 
-def _place(builder: Any, args: Any) -> Any:
+def _place(context: Any, builder: Any, args: Any) -> Any:
     """Where progress[k] is, given the address of progress and k."""
-    return builder.gep(builder.inttoptr(args[0], ir.IntType(64).as_pointer()), [args[1]])
+    number = context.get_value_type(types.int64)
+    return builder.gep(builder.inttoptr(args[0], number.as_pointer()), [args[1]])
 
 
 @intrinsic
@@ -42,7 +42,7 @@ def _add(typing: Any, address: Any, k: Any, amount: Any) -> Any:
     """Add to progress[k], and return what it was."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.atomic_rmw("add", _place(builder, args), args[2], "seq_cst")
+        return builder.atomic_rmw("add", _place(context, builder, args), args[2], "seq_cst")
 
     return types.int64(types.uintp, types.int64, types.int64), codegen
 
@@ -52,7 +52,7 @@ def _look(typing: Any, address: Any, k: Any) -> Any:
     """Return progress[k] as it is now."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load_atomic(_place(builder, args), "seq_cst", 8)
+        return builder.load_atomic(_place(context, builder, args), "seq_cst", 8)
 
     return types.int64(types.uintp, types.int64), codegen
 
@@ -62,7 +62,7 @@ def _set(typing: Any, address: Any, k: Any, old: Any, new: Any) -> Any:
     """Make progress[k] the new number, if it is the old one still; return whether."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        outcome = builder.cmpxchg(_place(builder, args), args[2], args[3], "seq_cst")
+        outcome = builder.cmpxchg(_place(context, builder, args), args[2], args[3], "seq_cst")
         return builder.extract_value(outcome, 1)
 
     return types.boolean(types.uintp, types.int64, types.int64, types.int64), codegen
