@@ -2,9 +2,9 @@
 
     python -m benchmarks.loading [--entries 1e8] [--ranks 2] [--shards 16] [--folder FOLDER]
 
-Writes Parquet files of users and films with names, and lets `rankfold.distributed.read` spread them. Prints for
-each process the most memory that it had while it read, less what it had before, by entry of its share. All
-files are removed in the end.
+Writes Parquet files of users and films with names, and lets `rankfold.distributed.read` spread them. Prints
+for each process the most memory that it had while it read, less what it had before, by entry of its share.
+All files are removed in the end.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def main():
         ]
         for k, process in enumerate(started):
             said = json.loads(process.communicate()[0])
-            print(f"process {k} of {options.ranks}: {said['own']:,} entries, {said['bytes']:.1f} bytes each at "
-                  f"most; {said['seconds']:.0f} s, {said['busy']:.0f} of processors", flush=True)  # fmt: skip
+            print(f"process {k} of {options.ranks}: {said['own']:,} entries, {said['bytes']:.1f} bytes each "
+                  f"at most; {said['seconds']:.0f} s, {said['busy']:.0f} of processors", flush=True)  # fmt: skip
     finally:
         shutil.rmtree(folder)
 
