@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic, register_jitable
 from numpy.typing import NDArray
 
@@ -28,59 +27,68 @@ def new_progress(patience: int, chunks: int) -> NDArray[np.int64]:
     return progress
 
 
-def _place(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """Address of progress[k]."""
-    array = cgutils.create_struct_proxy(signature.args[0])(context, builder, args[0])
-    return builder.gep(array.data, [args[1]])
+# What loops over chunks gets the address of `progress`, and sizes: numba never gives back an array that a
+# generator was called with, and each pass would leave the arrays of a part of the entries behind.
+
+
+def _place(context: Any, builder: Any, args: Any) -> Any:
+    """Where progress[k] is, given the address of progress and k."""
+    number = context.get_value_type(types.int64)
+    return builder.gep(builder.inttoptr(args[0], number.as_pointer()), [args[1]])
 
 
 @intrinsic
-def _add(typing: Any, progress: Any, k: Any, amount: Any) -> Any:
+def _add(typing: Any, address: Any, k: Any, amount: Any) -> Any:
     """Add to progress[k], and return what it was."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.atomic_rmw("add", _place(context, builder, signature, args), args[2], "seq_cst")
+        return builder.atomic_rmw("add", _place(context, builder, args), args[2], "seq_cst")
 
-    return types.int64(progress, types.int64, types.int64), codegen
+    return types.int64(types.uintp, types.int64, types.int64), codegen
 
 
 @intrinsic
-def _look(typing: Any, progress: Any, k: Any) -> Any:
+def _look(typing: Any, address: Any, k: Any) -> Any:
     """Return progress[k] as it is now."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load_atomic(_place(context, builder, signature, args), "seq_cst", 8)
+        return builder.load_atomic(_place(context, builder, args), "seq_cst", 8)
 
-    return types.int64(progress, types.int64), codegen
+    return types.int64(types.uintp, types.int64), codegen
 
 
 @intrinsic
-def _set(typing: Any, progress: Any, k: Any, old: Any, new: Any) -> Any:
+def _set(typing: Any, address: Any, k: Any, old: Any, new: Any) -> Any:
     """Make progress[k] the new number, if it is the old one still; return whether."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        outcome = builder.cmpxchg(_place(context, builder, signature, args), args[2], args[3], "seq_cst")
+        outcome = builder.cmpxchg(_place(context, builder, args), args[2], args[3], "seq_cst")
         return builder.extract_value(outcome, 1)
 
-    return types.boolean(progress, types.int64, types.int64, types.int64), codegen
+    return types.boolean(types.uintp, types.int64, types.int64, types.int64), codegen
 
 
 @register_jitable
 def take_next(progress: Any) -> Any:
     """Return how many chunks were taken before, and take one more."""
-    return _add(progress, TAKEN, 1)
+    return _add(progress.ctypes.data, TAKEN, 1)
 
 
-@register_jitable
+@register_jitable(inline="always")
 def chunks(progress: Any, count: int) -> Any:
     """Take the chunks 0 to `count` - 1, one by one, until none is left."""
-    c = take_next(progress)
-    while c < count:
-        yield c
-        c = take_next(progress)
+    return _chunks(progress.ctypes.data, count)
 
 
 @register_jitable
+def _chunks(address: Any, count: int) -> Any:
+    c = _add(address, TAKEN, 1)
+    while c < count:
+        yield c
+        c = _add(address, TAKEN, 1)
+
+
+@register_jitable(inline="always")
 def chunks_in_order(progress: Any, bounds: Any, indptr: Any) -> Any:
     """Take chunks as (stripe, chunk, first), stripe after stripe.
 
@@ -91,22 +99,25 @@ def chunks_in_order(progress: Any, bounds: Any, indptr: Any) -> Any:
     threads than processors, and that the thread waited for has none: then this one makes room for it, and
     leaves.
     """
-    count = bounds.size - 1
-    lines = bounds[count]
-    stripes = (indptr.size - 1) // max(np.int64(lines), 1)
+    return _in_order(progress.ctypes.data, bounds.size - 1, bounds[-1], indptr.size - 1)
+
+
+@register_jitable
+def _in_order(address: Any, count: int, lines: Any, starts: Any) -> Any:
+    stripes = starts // max(np.int64(lines), 1)
     looks = 0
     while True:
-        k = _look(progress, TAKEN)
+        k = _look(address, TAKEN)
         stripe = k // count
         if stripe >= stripes:
             break
         c = k - stripe * count
-        if _look(progress, DONE + APART * c) == stripe:
-            if _set(progress, TAKEN, k, k + 1):
+        if _look(address, DONE + APART * c) == stripe:
+            if _set(address, TAKEN, k, k + 1):
                 yield np.uint64(stripe), np.uint64(c), np.uint64(stripe) * lines
-                _add(progress, DONE + APART * c, 1)
+                _add(address, DONE + APART * c, 1)
         else:
             looks += 1
-            if looks > progress[PATIENCE]:
-                progress[LEFT] = 1
+            if looks > _look(address, PATIENCE):
+                _add(address, LEFT, 1)
                 break
