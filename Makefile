@@ -27,8 +27,9 @@ BIN := .venv/bin
 demo: .venv/base       ## complete a matrix: a table, demo.png and demo.html
 	$(BIN)/rankfold demo
 
+# A file stays with one worker: what it compiles, fits and starts, no other worker does again.
 test: .venv/test       ## unit, property and documentation tests
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 # The oldest versions that pyproject.toml allows, in a virtual environment of their own; the newest are those of
 # `make test`. torch is the one that is always there: older builds take gigabytes of CUDA packages along.
@@ -52,7 +53,7 @@ test-wheel:            ## build wheel and sdist; install the wheel alone: the de
 
 # TESTS="tests/kernels tests/entries", or any others
 bounds: .venv/test     ## the tests with every index of the kernels checked, minutes
-	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n auto $(TESTS)
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n auto --dist loadfile $(TESTS)
 
 # RUNS="--quick", or names of runs, or both
 test-matrix: .venv/test  ## the tests under other processors, terminals, users, orders and seeds

@@ -134,7 +134,7 @@ def start(run: Run, quick: bool, folder: Path) -> subprocess.CompletedProcess[st
         variables |= {"USER": OTHER_USER, "LOGNAME": OTHER_USER}
     tests = [str(Path("tests", part)) for part in (run.quick if quick else run.tests)]
     python = interpreter_for_others() if run.read_only else sys.executable
-    command = [python, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadgroup", *run.options, *tests]
+    command = [python, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", *run.options, *tests]
     print(
         f"\n{run.name}: {shlex.join([f'{k}={v}' for k, v in run.environment.items()] + command)}", flush=True
     )

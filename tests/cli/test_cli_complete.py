@@ -4,10 +4,6 @@ import csv
 import io
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pyarrow.parquet as parquet
@@ -214,27 +210,6 @@ def test_ctrl_c_before_there_is_a_model(tmp_path, table, monkeypatch, chosen):
     path = tmp_path / "m.rankfold"
     assert "before there was a model" in run("complete", table, *chosen, "-o", path, code=130).stderr
     assert not path.exists()
-
-
-def test_a_killed_process_leaves_the_old_model_intact(tmp_path, model):
-    path, data, saved = tmp_path / "m.rankfold", tmp_path / "big.npz", tmp_path / "run.ckpt"
-    path.write_bytes(model.read_bytes())
-    rf.data.write_triples(data, rf.data.random_completion((3000, 3000), 8, 8, seed=0, noise=0.1))
-    words = ["complete", data, "--rank", "8", "--regularization", "0.01", "--tol", "1e-14"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rankfold.cli", *map(str, words), "--max-iter", "100000",
-         "-o", str(path), "--checkpoint", str(saved)],
-        stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        deadline = time.monotonic() + 60
-        while not saved.exists() and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.02)
-    finally:
-        process.kill()
-    assert process.wait() == -signal.SIGKILL
-    assert saved.exists()  # the fit was under way
-    assert path.read_bytes() == model.read_bytes()
 
 
 PAIRS = 'user,film\nu1,"film, 2"\nnobody,"film, 3"\nu2,unheard\n'

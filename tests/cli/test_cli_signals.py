@@ -43,7 +43,7 @@ def command(code, *words, **options):
     script = f"{START}\n{code}\nfrom rankfold.cli import main\nmain()"
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     words = [sys.executable, "-c", script, *map(str, words)]
-    return subprocess.run(words, text=True, timeout=120, check=False, **options)
+    return subprocess.run(words, text=True, timeout=600, check=False, **options)
 
 
 def test_signals_while_modules_are_imported_end_in_a_word():
@@ -114,6 +114,21 @@ def test_sigterm_keeps_the_best_model(tmp_path, table):
     assert f"interrupted after iteration 3; the best model so far is in {path}" in done.stderr
     assert "Traceback" not in done.stderr
     assert rf.load(path).n_iter_ == 3
+
+
+KILL = """
+def killed(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+os.replace = killed
+"""
+
+
+def test_a_process_that_is_killed_while_it_saves_leaves_the_old_model_intact(tmp_path, table):
+    path = tmp_path / "m.rankfold"
+    path.write_bytes(b"the model of an earlier run")
+    assert command(KILL, "complete", table, *FAST, "-o", path).returncode == -signal.SIGKILL
+    assert path.read_bytes() == b"the model of an earlier run"
+    assert len(list(tmp_path.iterdir())) == 2  # and what was written so far beside it
 
 
 @pytest.mark.parametrize("where", ["write_model", "report_of", "write_pages", "tell"])

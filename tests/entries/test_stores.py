@@ -100,15 +100,10 @@ def test_passes_of_any_entries(build, entries, which, seed):
         agrees_with_dense(build(entries), entries, "square", factors(entries.shape, rank, seed))
 
 
-@every_store
-# Weights multiply whatever a loss says: one of constant curvature and another one are enough with them.
-@pytest.mark.parametrize(
-    ("loss", "weighted"), [*((loss, False) for loss in FORMULAS), ("square", True), ("own", True)]
-)
-def test_passes_of_every_loss(build, loss, weighted):
+def passes_agree(build, loss, weighted, shape=(30, 40)):
     if build is STORES.get("gpu") and loss == "own":
         pytest.skip("Triton compiles the built-in losses alone; test_gpu.py has the refusal")
-    entries = draw(1, 30, 40, weighted=weighted, loss=loss)
+    entries = draw(1, *shape, weighted=weighted, loss=loss)
     store, points = build(entries), factors(entries.shape, 3)
     agrees_with_dense(store, entries, loss, points)
     assert isinstance(store, ModelStore)
@@ -121,6 +116,15 @@ def test_passes_of_every_loss(build, loss, weighted):
     X, Y = factors(entries.shape, 3, seed=2, count=1)[::-1]
     close(operator @ X, matrix @ X)
     close(operator.transposed_times(Y), matrix.T @ Y)
+
+
+@every_store
+# Weights multiply whatever a loss says: one of constant curvature and another one are enough with them.
+@pytest.mark.parametrize(
+    ("loss", "weighted"), [*((loss, False) for loss in FORMULAS), ("square", True), ("own", True)]
+)
+def test_passes_of_every_loss(build, loss, weighted):
+    passes_agree(build, loss, weighted)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -219,10 +223,8 @@ def test_one_entry(build, shape):
     agrees_with_dense(build(entries), entries, "square", factors(shape, 1))
 
 
-@every_store
-@pytest.mark.parametrize("weighted", [False, True])
-def test_float32_in_float32_out(build, weighted):
-    entries = draw(5, 30, 40, weighted=weighted)
+def float32_is_kept(build, weighted, shape=(30, 40)):
+    entries = draw(5, *shape, weighted=weighted)
     points = [p.astype(np.float32) for p in factors(entries.shape, 3)]
     store = build(entries).astype(np.float32)
     assert store.dtype == np.float32
@@ -236,9 +238,13 @@ def test_float32_in_float32_out(build, weighted):
 
 
 @every_store
-@pytest.mark.parametrize("xp", [torch, array_api_strict], ids=["torch", "strict"])
-def test_answers_in_the_arrays_it_is_asked_in(build, xp):
-    entries = draw(6, 30, 40)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_float32_in_float32_out(build, weighted):
+    float32_is_kept(build, weighted)
+
+
+def answers_in_kind(build, xp, shape=(30, 40)):
+    entries = draw(6, *shape)
     store, plain = build(entries), factors(entries.shape, 3)
     points = [xp.asarray(p) for p in plain]
     S = store.gradient(*points[:2], SQUARE)
@@ -248,6 +254,12 @@ def test_answers_in_the_arrays_it_is_asked_in(build, xp):
     for one, two in zip(found, expected, strict=True):
         assert type(one) is type(points[0])
         assert_array_equal(np.asarray(one), two)
+
+
+@every_store
+@pytest.mark.parametrize("xp", [torch, array_api_strict], ids=["torch", "strict"])
+def test_answers_in_the_arrays_it_is_asked_in(build, xp):
+    answers_in_kind(build, xp)
 
 
 @every_store

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from unittest import mock
 
 import rankfold as rf
 from rankfold.cli import ENDING, leave, main
@@ -28,9 +29,8 @@ class Trials:
         Checkpoint.__init__.__defaults__ = (1, None)
         self.data = folder / "data.npz"
         rf.data.write_triples(self.data, rf.data.random_completion((300, 300), 3, 5, seed=0, noise=0.1))
-        os.environ["RANKFOLD_NUM_THREADS"] = "1"  # a fork takes no threads along
-        self._in_place(folder, "warm")
-        del os.environ["RANKFOLD_NUM_THREADS"]
+        with mock.patch.dict(os.environ, RANKFOLD_NUM_THREADS="1"):  # a fork takes no threads along
+            self._in_place(folder, "warm")
         began = time.monotonic()
         self._ended(self._started(folder, "whole"))
         self.seconds = time.monotonic() - began

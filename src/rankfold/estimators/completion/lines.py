@@ -38,8 +38,7 @@ def solve_with_pivots(
     pivots = np.empty(len(x), B.dtype)
     more = kernels.layout.width_for(x.shape[1], len(side.data) + side.lines + side.length) - x.shape[1]
     if more:  # unknowns before the others that nothing is multiplied by, and that are charged
-        B, x = (np.pad(array, ((0, 0), (more, 0))) for array in (B, x))
-        ridges = np.pad(ridges, ((0, 0), (more, 0)), constant_values=1.0)
+        B, x, ridges = _after(more, B, 0.0), _after(more, x, 0.0), _after(more, ridges, 1.0)
     rank, unknowns = B.shape[1], x.shape[1]
     kernel = kernels.least_squares.ridge_lines(rank, unknowns, side.data.shape[1] == 2)
     ridges = np.ascontiguousarray(ridges, B.dtype)
@@ -59,6 +58,13 @@ def _shares(part: SortedEntries, work: float) -> list[NDArray[Any]]:
         return [part.bounds]
     bounds = np.linspace(0, part.lines, min(part.lines, _CHUNKS * calls) + 1).astype(part.bounds.dtype)
     return [bounds[k : k + _CHUNKS + 1] for k in range(0, len(bounds) - 1, _CHUNKS)]
+
+
+def _after(more: int, array: Floats, number: float) -> Floats:
+    """Return the array after so many columns of a number; `np.pad` takes longer than a small pass."""
+    found = np.full((len(array), more + array.shape[1]), number, array.dtype)
+    found[:, more:] = array
+    return found
 
 
 def normal_equations(side: SortedEntries, B: Floats, first: int, last: int) -> tuple[Floats, Floats]:

@@ -45,13 +45,15 @@ class FactorModel:
 
     def filled(self, Z: Floats, known: Known, covariance: Floats | None = None) -> Floats:
         """Return Z with its holes filled by what is expected there given the rest of the row."""
-        X = np.where(known, Z - self.mean, 0.0)
+        # In one order, whatever that of the table is: the kernel compiles for seconds, once for each.
+        X = np.ascontiguousarray(np.where(known, Z - self.mean, 0.0))
+        known, L = np.ascontiguousarray(known), np.ascontiguousarray(self.L)
         # (L Lᵀ + diag ψ)⁻¹, by the Woodbury identity.
         scaled = self.L / self.psi[:, None]
         inner = np.eye(self.L.shape[1]) + self.L.T @ scaled
         precision = np.diag(1 / self.psi) - scaled @ np.linalg.solve(inner, scaled.T)
         added = np.empty((0, 0)) if covariance is None else covariance
-        kernels.conditional.fill(X, known, self.L, self.psi, precision, added)
+        kernels.conditional.fill(X, known, L, self.psi, precision, added)
         return np.asarray(X + self.mean)
 
     def improved(self, Z: Floats, known: Known, rank: int) -> tuple[FactorModel, Floats]:
