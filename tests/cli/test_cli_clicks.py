@@ -49,6 +49,7 @@ def test_it_tells_how_good_lists_are(table):
     lists = fitted.recommend(np.unique(apart.row_labels[apart.rows]), n=20)
     assert ours["recall@20"] == pytest.approx(rf.metrics.recall_at_k(apart, lists, 20))
     shown = run("clicks", table, *FAST, "--holdout", "0.2").output
+    assert "each line is one click; numbers of clicks are read by --count" in shown
     assert "rankfold, rank 3" in shown
     assert f"{ours['NDCG@20']:.4f}" in shown
     assert "add -o model.rankfold" in shown
@@ -59,7 +60,7 @@ def test_counts_have_a_column(tmp_path):
     lines = [f"u{i},f{j},{(i * j) % 4}" for i, j in clicks()[0]]
     path.write_text("\n".join(["who,what,plays", *lines]) + "\n")
     words = ("--row", "who", "--col", "what", "--count", "plays", "--alpha", "2", "-o", tmp_path / "m")
-    run("clicks", path, *FAST, *words)
+    assert "one click" not in run("clicks", path, *FAST, *words).stderr
     data = rf.data.read_triples(path)
     expected = rf.ImplicitFeedback(3, alpha=2.0, regularization=0.5, random_state=0).fit(data)
     np.testing.assert_array_equal(rf.load(tmp_path / "m").factors_[0], expected.factors_[0])

@@ -36,6 +36,13 @@ def test_a_function_of_numpy_is_answered_with_what_to_write():
     assert any("write it with functions of torch" in note for note in caught.value.__notes__)
 
 
+def test_without_torch_the_extra_is_named_before_any_work(monkeypatch):
+    monkeypatch.setattr("rankfold.costs.custom.find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'rankfold\[torch\]', or .*from_partials"):
+        rf.Custom(lambda L, R: (L @ R.T).sum(), SHAPE)
+    assert rf.Custom.from_partials(partials, SHAPE).shape == SHAPE
+
+
 def test_differences_are_close_enough_to_minimise():
     cost = rf.Custom.from_partials(partials, SHAPE)
     arrays = factors(SHAPE, 2)

@@ -65,6 +65,8 @@ def clicks(
     with working(f"reading {name_of(pairs)}"):
         data = rf.data.read_triples(pairs, columns, delimiter=delimiter, header=header, decimal=decimal)
     tell_taken(data.names, name_of(pairs))
+    if count is None:
+        note("rankfold: each line is one click; numbers of clicks are read by --count, ratings by `complete`")
     train, apart = rf.data.split(data, holdout, seed) if holdout else (data, None)
     with Scope() as scope:  # from the first iteration of the last fit on, a signal waits for the file
         began = perf_counter()

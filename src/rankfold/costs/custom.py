@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import array_api_compat
@@ -56,6 +57,11 @@ class Custom(Cost):
     factored = None
 
     def __init__(self, f: Value, shape: tuple[int, int], like: Array | None = None):
+        if find_spec("torch") is None:
+            words = (
+                "rankfold.Custom differentiates by torch: pip install 'rankfold[torch]', or give derivatives"
+            )
+            raise ModuleNotFoundError(f"{words} by hand, rankfold.Custom.from_partials", name="torch")
         autodiff = _Autodiff(f)
         self._set(autodiff.partials, autodiff.derivative, shape, like)
 

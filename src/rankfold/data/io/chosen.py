@@ -20,7 +20,8 @@ class Expected(NamedTuple):
 
 # Of row, column and, but for pairs, value, and maybe weight: names or positions; None where the file's own
 # names tell.
-Columns = Sequence[str | int | Expected | None]
+Columns = Sequence[str | int | None]
+Wanted = Sequence[str | int | Expected | None]
 ROLES = ("row", "column", "value", "weight")
 NUMBERS = {2: "two", 3: "three", 4: "four"}
 # What columns are called, in lower case without blanks, signs and a final "id", in the order of preference.
@@ -38,7 +39,7 @@ _TIMES = ("time", "timestamp", "date", "datetime", "day", "when", "ts", "unixtim
 _CLOCKS = ((6e8, 4.1e9), (6e11, 4.1e12))
 
 
-def place_columns(columns: Columns, names: Sequence[str], named: bool, file: str) -> tuple[int, ...]:
+def place_columns(columns: Wanted, names: Sequence[str], named: bool, file: str) -> tuple[int, ...]:
     """Return the positions of the columns, given by name or by position, or found by what they are called."""
     chosen = _chosen(columns, names, named, file)
     places = []
@@ -61,7 +62,7 @@ def place_columns(columns: Columns, names: Sequence[str], named: bool, file: str
     return tuple(places)
 
 
-def _chosen(columns: Columns, names: Sequence[str], named: bool, file: str) -> list[str | int]:
+def _chosen(columns: Wanted, names: Sequence[str], named: bool, file: str) -> list[str | int]:
     """Fill in the columns that nobody chose: by their names, else the first that are free."""
     chosen = [_if_there(column, names, named) for column in columns]
     taken = [names.index(c) if isinstance(c, str) and c in names else c for c in chosen if c is not None]

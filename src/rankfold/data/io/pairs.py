@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rankfold.data.errors import DataFileError
 from rankfold.data.io import text
-from rankfold.data.io.chosen import Columns
+from rankfold.data.io.chosen import Wanted
 from rankfold.data.io.columns import LabelColumn
 from rankfold.data.io.files import format_of
 from rankfold.data.io.lines import blocks, records
@@ -45,7 +45,7 @@ def read_pairs(
     file: str | os.PathLike[str] | BinaryIO,
     rows: LabelIndex,
     cols: LabelIndex,
-    columns: Columns = (None, None),
+    columns: Wanted = (None, None),
     *,
     format: str | None = None,
     delimiter: str | None = None,
@@ -100,7 +100,7 @@ Sides = tuple[LabelIndex, LabelIndex]
 
 
 def _from_text(
-    stream: BinaryIO, file: str, columns: Columns, delimiter: str | None, header: bool | None, sides: Sides
+    stream: BinaryIO, file: str, columns: Wanted, delimiter: str | None, header: bool | None, sides: Sides
 ) -> Iterator[PairBatch]:
     layout, first, line_number = sniff(
         stream, file, columns, delimiter, header, lambda fields: _names(fields, sides)
@@ -159,7 +159,7 @@ def _line_of(block: bytes, layout: Layout, pair: int, file: str, line_number: in
     return next(end for k, end in enumerate(ends) if k == pair)
 
 
-def _from_parquet(stream: BinaryIO, file: str, columns: Columns, sides: Sides) -> Iterator[PairBatch]:
+def _from_parquet(stream: BinaryIO, file: str, columns: Wanted, sides: Sides) -> Iterator[PairBatch]:
     table, chosen = open_columns(stream, file, columns, (LabelColumn(text=False), LabelColumn(text=False)))
     count = 0
     for batch in batches_of(table, chosen, file):

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet, types
 
 from rankfold.data.errors import DataFileError, WrongColumnError
-from rankfold.data.io.chosen import ROLES, Columns, option, place_columns
+from rankfold.data.io.chosen import ROLES, Columns, Wanted, option, place_columns
 from rankfold.data.io.columns import BATCH, BadEntryError, Gather, IndexColumn, LabelColumn
 from rankfold.data.io.limits import check_expansion
 from rankfold.data.io.streams import length_of, seekable
@@ -56,7 +56,7 @@ def decoded(column: Any, file: str) -> Any:
 
 
 def open_columns(
-    stream: BinaryIO, file: str, columns: Columns, gather: Sequence[Any]
+    stream: BinaryIO, file: str, columns: Wanted, gather: Sequence[Any]
 ) -> tuple[Any, list[str]]:
     """Return the open file and the names of the chosen columns, once their types fit those of `gather`."""
     table = open_parquet(stream, file)

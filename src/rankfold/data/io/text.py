@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import csv as pa_csv
 
 from rankfold.data.errors import DataFileError, WrongColumnError
-from rankfold.data.io.chosen import NUMBERS, ROLES, Columns, option, place_columns
+from rankfold.data.io.chosen import NUMBERS, ROLES, Columns, Wanted, option, place_columns
 from rankfold.data.io.columns import Gather, IndexColumn, LabelColumn, ValueColumn
 from rankfold.data.io.limits import LONGEST_SIDE, MOST_COLUMNS
 from rankfold.data.io.lines import blocks, first_line, lines_from, records
@@ -63,7 +63,7 @@ HasHeader = Callable[[list[str]], bool]  # tells from the chosen fields of the f
 def sniff(
     stream: BinaryIO,
     file: str,
-    columns: Columns,
+    columns: Wanted,
     delimiter: str | None,
     header: bool | None,
     has_header: HasHeader | None = None,

@@ -81,11 +81,10 @@ def _summary(model: Any, train: Data | None, source: str) -> DataSummary:
     if train is None:
         names = getattr(model, "feature_names_in_", None)
         columns = None if names is None else Columns(str(names[0]), str(names[1]))
+        least, largest = model.value_range_ or (np.nan, np.nan)
         rows, cols = model.counts_
-        low, high = model.value_range_ or (np.nan, np.nan)
-        return DataSummary(
-            source, model.shape_, rows, cols, np.nan, np.nan, low, high, columns, repeated, searched=False
-        )
+        about = np.nan, np.nan, least, largest, columns, repeated
+        return DataSummary(source, model.shape_, rows, cols, *about, searched=False)
     columns = Columns(*train.names) if train.names and len(train.names) == 3 else None
     made = DataSummary.of(train.rows, train.cols, train.values, train.shape, source, columns, repeated)
     rows, cols = model.counts_  # `train` may be a part of the entries
