@@ -1,5 +1,7 @@
 """Implicit features that nobody asked for: where entries are, as side information, where that helps."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
@@ -90,6 +92,19 @@ def test_a_side_with_features_keeps_those(liked):
     found = model(col_features=genres, bayesian=False).fit(X, y)
     assert not found.features_[1].implicit
     assert found.features_[1].coefficients.shape[0] == 2
+
+
+def test_features_that_say_nothing_do_not_stand_in_the_way(fitted, liked):
+    X, y, _ = liked
+    noise = np.random.default_rng(4).standard_normal((SHAPE[1], 3))
+    found = model().fit(X, y, col_features=noise)
+    mine = found.features_[1]
+    assert not mine.implicit
+    assert (mine.coefficients.shape, mine.coefficients.any()) == ((4, 3), False)
+    np.testing.assert_array_equal(mine.unknown, found.counts_[1] == 0)
+    np.testing.assert_array_equal(found.predict(X, return_std=True), fitted.predict(X, return_std=True))
+    more = [each.partial_fit(X[:5], y[:5]).predict(X[:5]) for each in (found, deepcopy(fitted))]
+    np.testing.assert_allclose(*more, rtol=1e-12)
 
 
 def test_a_fold_does_not_know_where_its_entries_are(liked, monkeypatch):

@@ -61,10 +61,11 @@ def chosen(model: Any, cost: Completion, last: FactorPair | None, seed: int) -> 
 def unasked(
     model: Any, cost: Completion, choice: Choice, free: tuple[bool, bool], expecting: Pair, seed: int
 ) -> tuple[Choice, Pair, Given]:
-    """Take implicit features of sides that are free of others, where entries held out agree.
+    """Take implicit features of sides of which others say nothing, where entries held out agree.
 
     Where none are held out, those that the last fit took, if this one goes on from it.
     """
+    free = free[0] and expecting[0] is None, free[1] and expecting[1] is None
     if choice.interrupted or not (any(free) and choice.weight > 0 and may_have(model, cost)):
         return choice, expecting, (None, None)
     if choice.folds:

@@ -30,7 +30,7 @@ from rankfold.estimators.completion.joint import Joint
 from rankfold.estimators.completion.last_fit import how_to_finish, last_fit, last_point
 from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.side.deciding import expectations
-from rankfold.estimators.completion.side.given import Given, given_sides, joined, traits_of, wished
+from rankfold.estimators.completion.side.given import Given, given_sides, traits_of, wished
 from rankfold.estimators.completion.side.learnt import learnt
 from rankfold.estimators.fitting import Geometries, all_or_nothing, record_run
 from rankfold.run.blas import one_blas_thread
@@ -256,7 +256,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         note_columns(self, X)
         last = last_point(self, data)
         wishes = wished(self, (row_features, col_features))
-        given, free = given_sides(self, wishes, X, data), (wishes[0] is None, wishes[1] is None)
+        given, free = given_sides(self, wishes, X, data), (wishes[0] is not False, wishes[1] is not False)
         self.row_labels_, self.col_labels_ = data.row_labels, data.col_labels
         with one_blas_thread():  # as in `minimize`, and between its calls
             run = {"callback": callback, "checkpoint": checkpoint, "resume": resume}
@@ -292,5 +292,5 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         fitted, self.posterior_ = finished(joint, fitted, wanted(self, cost), verdict)
         self.factors_, self.biases_ = fitted.factors, fitted.offsets
         self.information_ = None
-        self.features_ = learnt(*joined(given, traits, implicit), fitted, self.counts_, self.bias)
+        self.features_ = learnt(given, traits, implicit, fitted, self.counts_, self.bias)
         record_run(self, fitted.trace, fitted.stop)

@@ -78,15 +78,6 @@ def traits_of(given: Given, data: Triples | SortedFolder) -> tuple[Floats | None
     return rows, cols
 
 
-def joined(
-    given: Given, traits: tuple[Floats | None, Floats | None], implicit: Given
-) -> tuple[Given, tuple[Floats | None, Floats | None]]:
-    """Return what was given, and its traits, with implicit features of the sides that have these."""
-    rows, cols = (mine if own is None else own for mine, own in zip(given, implicit, strict=True))
-    of_rows, of_cols = (Z if own is None else own.Z for Z, own in zip(traits, implicit, strict=True))
-    return (rows, cols), (of_rows, of_cols)
-
-
 def named(axis: Axis) -> str:
     """Return what the features of an axis are called where they are given."""
     return "row_features" if axis is Axis.ROW else "col_features"

@@ -26,9 +26,9 @@ def implicit_features(
 
     Who rates a film says something of it, before the ratings do (as in SVD++). With 1 where there is an entry
     and 0 elsewhere, each divided by the roots of the numbers of entries in its row and column, the features
-    of a row are its coordinates along the `count` leading singular vectors, as a direction. Give them to
-    `MatrixCompletion.fit` as `row_features` or `col_features`, for which they are pairs (labels, features):
-    on MovieLens those of columns are worth 1% of the error.
+    of a row are its coordinates along the `count` leading singular vectors, as a direction.
+    `MatrixCompletion` tries such features by itself, where nobody gives it others. For its `fit`, as
+    `row_features` or `col_features`, they are pairs (labels, features).
 
     Parameters
     ----------

@@ -61,6 +61,12 @@ class LearntFeatures(NamedTuple):
         names = self.traits.encoding.names
         return names is not None and set(names) <= set(NAMES)
 
+    def beside(self, traits: Traits) -> LearntFeatures:
+        """Return the same of these lines for other traits, which say nothing of any line."""
+        d = self.expected.shape[1]
+        expected = np.where(self.unknown[:, None], 0.0, self.expected)
+        return LearntFeatures(traits, np.zeros((1 + traits.basis.shape[1], d)), expected, np.zeros(d))
+
     @property
     def unknown(self) -> NDArray[np.bool_]:
         """Of which lines nothing particular is expected."""
@@ -84,24 +90,38 @@ def fitted_coefficients(joint: Joint, factors: FactorPair, offsets: Offsets) -> 
 
 
 def learnt(
-    given: Given, traits: tuple[Any, Any], fitted: Fitted, counts: tuple[Any, Any], bias: bool
+    given: Given,
+    traits: tuple[Any, Any],
+    implicit: Given,
+    fitted: Fitted,
+    counts: tuple[Any, Any],
+    bias: bool,
 ) -> Learnt:
-    """Return what a fit has learnt; coefficients of None were of no use."""
+    """Return what a fit has learnt; coefficients of None were of no use.
+
+    Where features that were given were not, and implicit ones were, these say what is expected of the lines
+    of the model, and nothing of new ones.
+    """
     found: list[LearntFeatures | None] = []
-    for axis, side, Z, A in zip(Axis, given, traits, fitted.coefficients, strict=True):
-        if side is None:
-            found.append(None)
-            continue
+    sides = zip(Axis, given, traits, implicit, fitted.coefficients, strict=True)
+    for axis, side, Z, own, A in sides:
         offsets = axis.of((fitted.offsets.rows, fitted.offsets.cols))
         X = np.column_stack([axis.of(fitted.factors), offsets])[:, : fitted.factors[0].shape[1] + bias]
-        if A is None:
-            A, unseen = np.zeros((1 + Z.shape[1], X.shape[1])), np.zeros(X.shape[1])
-            found.append(LearntFeatures(side.traits, A, np.zeros(X.shape), unseen))
-            continue
-        expected = A[0] + Z @ A[1:]
-        unseen = np.average(X - expected, axis=0, weights=axis.of(counts))
-        found.append(LearntFeatures(side.traits, A, expected, unseen))
+        if own is not None:
+            made = _of_lines(own.traits, own.Z, A, X, axis.of(counts))
+            found.append(made if side is None else made.beside(side.traits))
+        else:
+            found.append(None if side is None else _of_lines(side.traits, Z, A, X, axis.of(counts)))
     return found[0], found[1]
+
+
+def _of_lines(traits: Traits, Z: Floats, A: Floats | None, X: Floats, counts: Any) -> LearntFeatures:
+    """What was learnt of lines X with traits Z."""
+    if A is None:
+        nothing = np.zeros((1 + Z.shape[1], X.shape[1]))
+        return LearntFeatures(traits, nothing, np.zeros(X.shape), np.zeros(X.shape[1]))
+    expected = A[0] + Z @ A[1:]
+    return LearntFeatures(traits, A, expected, np.average(X - expected, axis=0, weights=counts))
 
 
 def lines_of(expected: Floats, rank: int, posterior: Posterior | None, axis: Axis) -> Lines:
