@@ -91,8 +91,10 @@ def main():
         ]
         for k, process in enumerate(started):
             said = json.loads(process.communicate()[0])
-            print(f"process {k} of {options.ranks}: {said['own']:,} entries, {said['bytes']:.1f} bytes each "
-                  f"at most; {said['seconds']:.0f} s, {said['busy']:.0f} of processors", flush=True)  # fmt: skip
+            print(
+                f"process {k} of {options.ranks}: {said['own']:,} entries, {said['bytes']:.1f} bytes each "
+                f"at most; {said['seconds']:.0f} s, {said['busy']:.0f} of processors"
+            )
     finally:
         shutil.rmtree(folder)
 
