@@ -1,7 +1,7 @@
-"""Every geometry with every solver and cost: `PYTHONPATH=tests:src python -m distributed.grid --ranks 1 2 3 4`.
+"""Every geometry with every solver and cost: `PYTHONPATH=tests:src python -m distributed.grid --ranks 2 3 4`.
 
-Each run must be that of one process: the same iterations, values to 1e-10, and equal bits in all processes. The
-tests do a part of this on two and three.
+Each run must be that of one process: the same iterations, values to 1e-10, and equal bits in all processes.
+The tests do a part of this on two and three.
 """
 
 from __future__ import annotations
