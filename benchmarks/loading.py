@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+import rankfold as rf
 from rankfold.distributed import read, start
 
 BATCH = 1 << 20
@@ -57,6 +58,7 @@ def most_memory():
 def measured(pattern):
     """What one process has to say."""
     group = start(timeout=600)
+    rf.Completion.from_triples(rf.data.random_completion((40, 30), 2, 4, seed=0))  # loads what sorts
     Path("/proc/self/clear_refs").write_text("5")  # forget the most memory so far
     before, began, busy = most_memory(), perf_counter(), process_time()
     data = read(pattern, ("user", "film", "stars"), group=group)
@@ -91,8 +93,10 @@ def main():
         ]
         for k, process in enumerate(started):
             said = json.loads(process.communicate()[0])
-            print(f"process {k} of {options.ranks}: {said['own']:,} entries, {said['bytes']:.1f} bytes each "
-                  f"at most; {said['seconds']:.0f} s, {said['busy']:.0f} of processors", flush=True)  # fmt: skip
+            print(
+                f"process {k} of {options.ranks}: {said['own']:,} entries, {said['bytes']:.1f} bytes each "
+                f"at most; {said['seconds']:.0f} s, {said['busy']:.0f} of processors"
+            )
     finally:
         shutil.rmtree(folder)
 

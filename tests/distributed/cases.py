@@ -143,3 +143,29 @@ CASES = {
     "offsets of a wide matrix": wide_offsets,
     "random point": from_random_point,
 }
+
+
+def crossed(name: str, what: str):
+    """A geometry with what is tested on one geometry above."""
+
+    def case(make):
+        data = VARIANTS[name].completion((60, 40), rank=3, oversampling=5, seed=1, noise=0.1)
+        geometry = VARIANTS[name](data.shape, 2)
+        if what in ("continuation", "auto"):
+            solver = rf.RankContinuation() if what == "continuation" else rf.Auto()
+            return run(make(data), geometry, solver, max_iterations=20)
+        if what == "huber":
+            return run(make(data, loss="huber"), geometry, SOLVERS["cg"])
+        cost = make(data)
+        cost = rf.WithOffsets(cost) if what == "offsets" else cost + rf.Nuclear(1e-2)
+        return run(cost, geometry, SOLVERS["cg"])
+
+    return case
+
+
+# Every geometry with every solver and cost: too many for each run of the tests; see `distributed.grid`.
+CROSSED = {
+    f"{name} x {what}": crossed(name, what)
+    for name in VARIANTS
+    for what in ("continuation", "auto", "Nuclear", "offsets", "huber")
+}

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import rankfold as rf
 from distributed.cases import CASES, SOLVERS
 from distributed.launching import on_ranks
-from distributed.worker import summary
+from distributed.worker import one_process, summary
 
 pytest.importorskip("torch")
 
@@ -26,11 +25,6 @@ def found(tmp_path_factory):
         ranks = on_ranks(size, folder / str(size), *names)
         runs |= {name: [rank[name] for rank in ranks] for name in names}
     return runs
-
-
-def one_process(data, values=None, weights=None, loss="square"):
-    values = data.values if values is None else values
-    return rf.Completion(data.rows, data.cols, values, data.shape, weights, loss=loss)
 
 
 @pytest.mark.parametrize("name", CASES)

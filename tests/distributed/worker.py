@@ -10,11 +10,17 @@ from typing import Any
 import numpy as np
 
 import rankfold as rf
-from distributed.cases import CASES
+from distributed.cases import CASES, CROSSED
 from distributed.tasks import Tasks
 from rankfold.distributed import Group, spread_triples, start
 from rankfold.fingerprint import fingerprint
 from rankfold.linalg.rows import whole
+
+
+def one_process(data, values=None, weights=None, loss="square"):
+    """Return the same cost in one process."""
+    values = data.values if values is None else values
+    return rf.Completion(data.rows, data.cols, values, data.shape, weights, loss=loss)
 
 
 def spread_cost(group: Group):
@@ -49,7 +55,7 @@ def done(name: str, group: Group, folder: Path) -> Any:
     """Return what a task, or else a run, comes to."""
     if name.startswith("task:"):
         return getattr(Tasks(group, folder), name.removeprefix("task:").replace(" ", "_"))()
-    return summary(CASES[name](spread_cost(group)))
+    return summary((CASES | CROSSED)[name](spread_cost(group)))
 
 
 def main(folder: str, *tasks: str) -> None:

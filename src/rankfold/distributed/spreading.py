@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -135,11 +135,13 @@ def _sorted(
         line = int(np.searchsorted(block.by_row.indptr, repeated, side="right")) - 1
         pair = line % block.by_row.lines + first, int(block.by_row.indices[repeated])
         raise ValueError(f"entry {pair} is given more than once: merge repeated entries, or keep them")
-    data = []
-    for side in block.sides:
-        data.append(side.data.copy())
-        kernels.sorting.settle_ties(side.indptr, side.indices, data[-1])
-    return block.with_data(*data)
+    sides = list(block.sides)
+    del block  # one side after the other, for memory's sake
+    for k in range(len(sides)):
+        data = sides[k].data.copy()
+        kernels.sorting.settle_ties(sides[k].indptr, sides[k].indices, data)
+        sides[k] = replace(sides[k], data=data)
+    return Observed(shape, sides[0], sides[1])
 
 
 def _own(
