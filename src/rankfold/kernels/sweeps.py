@@ -112,7 +112,8 @@ def derivative(rank: int, loss: Any, weighted: bool, model: bool = False) -> Any
 
     With `model`, for what a Gauss–Newton model keeps of it: the part that ℓ″ makes, where that is positive.
     """
-    ahead, m = ahead_by(2 * rank), numbers(weighted)
+    # Two rows are asked for. Half as far ahead takes 0.97 of the time at rank 50, 0.88 at 20.
+    ahead, m = max(np.uint64(5), ahead_by(4 * rank)), numbers(weighted)
     (step, shift, width), apart = places(rank, 2), rank > SIDE_BY_SIDE
 
     def kernel(progress, bounds, indptr, indices, data, As, Bs, parameter, scale, df_A):  # type: ignore[no-untyped-def]
