@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankfold.linalg import (
+    _quick_inverse,
     gram_factor,
     gram_in_basis,
     inverse_gram,
@@ -148,3 +149,15 @@ def test_dtype_is_kept(dtype):
     B = Y.T @ Y
     results = [*gram_factor(Y)[:2], polar(Y), spd_exp(B, B), lyapunov(B, B), *svd_of_product(Y, Y)]
     assert {A.dtype for A in results} == {np.dtype(dtype)}
+
+
+@pytest.mark.parametrize(("ratio", "quick"), [(1.0, True), (0.3, True), (0.02, False), (0.0, False)])
+def test_a_gram_is_inverted_without_eigenvectors_where_it_is_well_conditioned(ratio, quick):
+    """Below 1/1000 of the largest eigenvalue, or what the Frobenius norms make of it."""
+    Q = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+    M = Q @ np.diag([1.0, 1.0, ratio**2]) @ Q.T if ratio else np.ones((3, 3))
+    inverse = _quick_inverse(M, np.finfo(np.float64).eps ** 0.2)
+    assert (inverse is not None) == quick
+    if quick:
+        np.testing.assert_array_equal(inverse, inverse.T)
+        np.testing.assert_allclose(inverse @ M, np.eye(3), atol=1e-13)

@@ -134,7 +134,7 @@ def test_other_sources_name_what_they_want():
 @pytest.mark.parametrize("block", [1, 3, 4, 100])
 @pytest.mark.parametrize("weights", [None, np.array([1.0, 0.5, 2.0, 3.0])])
 def test_the_value_at_zero_is_a_mean_in_blocks_of_any_size(block, weights, monkeypatch):
-    monkeypatch.setattr("rankfold.entries.observed.BLOCK", block)
+    monkeypatch.setattr("rankfold.entries.values.BLOCK", block)
     cost = Completion(ROWS, COLS, VALUES, (3, 2), weights)
     assert cost.value_at_zero == pytest.approx(np.mean(VALUES**2 * (1 if weights is None else weights)))
     counts = Completion(ROWS, COLS, VALUES, (3, 2), weights, "poisson")

@@ -118,7 +118,7 @@ def test_other_data_are_in_memory():
 
 
 def test_no_pass_holds_a_number_for_each_entry(monkeypatch):
-    for block in ("entries.observed.BLOCK", "entries.on_disk.BLOCK", "fingerprint._BLOCK"):
+    for block in ("entries.values.BLOCK", "entries.on_disk.BLOCK", "fingerprint._BLOCK"):
         monkeypatch.setattr(f"rankfold.{block}", 10_000)
     rng = np.random.default_rng(0)
     n, shape = 600_000, (3000, 2000)

@@ -103,3 +103,19 @@ def test_a_repeated_entry_is_named(striped):
         rf.Completion(rows, cols, np.append(DATA.values, 1.0), DATA.shape)
     kept = rf.Completion(rows, cols, np.append(DATA.values, 1.0), DATA.shape, duplicates="keep")
     assert kept.observed.size == len(DATA) + 1
+
+
+@pytest.mark.parametrize("order", ["by row", "by row alone", "by column", "none"])
+def test_sides_do_not_depend_on_the_order_of_the_triples(order):
+    """Those that come in order are not sorted again."""
+    rng, whole = np.random.default_rng(0), np.lexsort((DATA.cols, DATA.rows))
+    some = {
+        "by row": whole,
+        "by row alone": np.lexsort((-DATA.cols, DATA.rows)),
+        "by column": np.lexsort((DATA.rows, DATA.cols)),
+        "none": rng.permutation(whole.size),
+    }[order]
+    given = rf.Completion(DATA.rows[some], DATA.cols[some], DATA.values[some], DATA.shape)
+    for found, due in zip(given.observed.sides, build().observed.sides, strict=True):
+        for name in ("indptr", "indices", "data", "bounds"):
+            assert_array_equal(getattr(found, name), getattr(due, name))

@@ -67,7 +67,8 @@ def test_keys_are_split_into_as_many_buckets_as_there_may_be(monkeypatch):
     monkeypatch.setattr(sorting, "run", lambda kernel, chunks, work, arguments: seen.append(arguments))
     for size in (1, 511, 512, 513, 1024, 1025, 10**6):
         seen.clear()
-        sort(np.zeros(3, np.int64), np.zeros(3, np.int64), np.zeros(3), size, np.uint32)
+        out_of_order = np.array([1, 0, 0])  # those in order are not split at all
+        sort(out_of_order, np.zeros(3, np.int64), np.zeros(3), size, np.uint32)
         _, _, shift, counts = seen[0]
         buckets = counts.shape[1]
         assert (size - 1) >> int(shift) == buckets - 1
@@ -113,3 +114,31 @@ def test_only_repeated_entries_are_sorted_by_value(repeats, monkeypatch):
     data = np.random.default_rng(0).standard_normal((where.size, 1))
     settle_ties(indptr, (where % length).astype(np.uint32), data)
     assert sizes == [2 * repeats]
+
+
+def test_keys_in_order_are_not_sorted_but_counted(monkeypatch):
+    monkeypatch.setattr(sorting, "run", None)
+    keys, others, data = (
+        np.array([1, 1, 3], np.uint32),
+        np.array([5, 4, 9], np.int64),
+        np.array([0.5, 2.0, 1.0]),
+    )
+    indptr, indices, values = sort(keys, others, data, 5, np.uint32)
+    assert (indptr.dtype, indices.dtype) == (np.uint64, np.uint32)
+    assert indptr.tolist() == [0, 0, 2, 2, 3, 3]
+    assert (indices.tolist(), values.tolist()) == ([5, 4, 9], [0.5, 2.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("indptr", "indices", "expected"),
+    [
+        ([0, 2, 2, 4], [0, 3, 1, 1], True),
+        ([0, 2, 2, 4], [0, 3, 3, 1], False),  # falls within a line
+        ([0, 2, 2, 4], [3, 0, 1, 2], False),
+        ([0, 1], [7], True),
+        ([0, 5], [4, 3, 2, 1, 0], False),  # falls more often than there are lines
+    ],
+)
+def test_lines_ascend_where_indices_fall_between_them_alone(indptr, indices, expected):
+    found = sorting.lines_ascend(np.array(indptr, np.uint64), np.array(indices, np.uint32))
+    assert found is expected

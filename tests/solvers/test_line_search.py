@@ -8,6 +8,7 @@ from dense import DenseCost
 from rankfold.geometry.base import scale
 from rankfold.solvers.line_search import (
     _between,
+    _cubic_roots,
     _roots,
     _Trial,
     armijo,
@@ -203,8 +204,38 @@ def test_a_slope_of_any_size_leaves_the_next_trial_within_the_bracket(slope):
 
 
 CUBIC, QUADRATIC = [1.0, -6.0, 11.0, -6.0], [2.0, 0.5, -1.0]
+CUBICS = [
+    CUBIC,
+    [-0.5, 3.0, -5.5, 3.0],
+    [0.2, 1.0, 0.9, -0.7],  # three real ones
+    [1.0, 0.3, 0.8, -0.6],  # one, and a pair
+    [0.01, -0.4, 1.0, 0.5],
+    [1.0, 0.0, 0.0, -1e-9],
+    [1e-9, 1.0, -0.5, -1.0],  # the first is far away
+    [1e-40, 1.0, -0.5, -0.1],
+    [1.0, 1.0, -1.0, -1e-12],  # the last is next to nothing
+    [1.0, -2.0, 1.0, 0.0],
+]
 
 
-@pytest.mark.parametrize("slopes", [CUBIC, QUADRATIC, [0.0, 1.0, -2.0], [1.0, 2.0, 0.0], [3.0, 1.0]])
+@pytest.mark.parametrize("slopes", [*CUBICS, QUADRATIC, [0.0, 1.0, -2.0], [1.0, 2.0, 0.0], [3.0, 1.0]])
 def test_roots_are_those_of_numpy(slopes):
-    np.testing.assert_array_equal(np.sort(_roots(slopes)), np.sort(np.roots(slopes)))
+    found, roots = sorted(set(_roots(slopes))), np.roots(slopes)
+    for root in roots[abs(roots.imag) == 0].real:
+        assert min(abs(np.array(found) - root)) <= 1e-13 * abs(root)
+    for root in roots:
+        assert min(abs(np.array(found) - root.real)) <= 1e-9 * abs(root)
+
+
+def test_a_triple_root_is_found_once():
+    assert _cubic_roots(2.0, 0.0, 0.0, 0.0) == [0.0]
+    np.testing.assert_allclose(_cubic_roots(1.0, -3.0, 3.0, -1.0), 1.0, rtol=1e-5)
+
+
+def test_the_roots_of_random_cubics_are_roots():
+    for slopes in np.random.default_rng(0).standard_normal((200, 4)).tolist():
+        real = np.sort([t.real for t in np.roots(slopes) if not t.imag])
+        found = np.array(_cubic_roots(*slopes))
+        assert len(found) == (3 if len(real) == 3 else 2)  # of a pair, the real part
+        nearest = [min(found, key=lambda t, root=root: abs(t - root)) for root in real]
+        np.testing.assert_allclose(nearest, real, rtol=1e-12)

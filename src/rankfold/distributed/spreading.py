@@ -13,8 +13,8 @@ from rankfold import kernels
 from rankfold.distributed.entries import SpreadEntries
 from rankfold.distributed.group import Group
 from rankfold.distributed.sharded import Places
-from rankfold.entries.observed import Duplicates, Observed, both_ways, index_type
-from rankfold.entries.sorted_entries import sorted_entries
+from rankfold.entries.observed import Duplicates, Observed, both_ways
+from rankfold.entries.sorted_entries import index_type, sorted_entries
 
 
 @dataclass(frozen=True, eq=False)

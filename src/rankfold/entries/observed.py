@@ -12,15 +12,20 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from rankfold import kernels
 from rankfold.entries.arrays import checked_factors, like
 from rankfold.entries.operators import SparseMatrix
-from rankfold.entries.sorted_entries import SortedEntries, sorted_entries, stripes_that_pay, sweep
+from rankfold.entries.sorted_entries import (
+    SortedEntries,
+    index_type,
+    sorted_entries,
+    stripes_that_pay,
+    sweep,
+)
 from rankfold.entries.store import Array, EntryLoss, NewValues, Operator
 from rankfold.entries.triple_checks import checked_shape, own_triples, warn_if_empty
-from rankfold.fingerprint import fingerprint, spread
+from rankfold.entries.values import largest_curvature, sum_at_zero, targets, value_sums
+from rankfold.fingerprint import fingerprint
 from rankfold.remembered import remembered
 
 Duplicates = Literal["error", "keep"]
-_SUMS = {"sum over the values": 2**0.5, "second sum over the values": 5**0.5}
-BLOCK = 1 << 18  # entries whose losses are held at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,18 +121,8 @@ class Observed:
         """
         side = self.by_row
         weights = fingerprint(side.data[:, 1] if self.weighted else None)
-        return {"entries": fingerprint(side.indptr, side.indices), "weights": weights, **self._value_sums()}
-
-    def _value_sums(self) -> dict[str, float]:
-        """Sums over the values times numbers like random ones, in units of the values' norm."""
-        data, squares, sums = self.by_row.data, 0.0, [0.0] * len(_SUMS)
-        for first in range(0, self.size, BLOCK):
-            part = data[first : first + BLOCK, 0].astype(np.float64)
-            squares += float(part @ part)
-            for k, step in enumerate(_SUMS.values()):
-                sums[k] += float(spread(part.size, step, first) @ part)
-        norm = squares**0.5 or 1.0
-        return {name: total / norm for name, total in zip(_SUMS, sums, strict=True)}
+        entries = fingerprint(side.indptr, side.indices)
+        return {"entries": entries, "weights": weights, **value_sums(side.data)}
 
     def astype(self, dtype: DTypeLike) -> Observed:
         """Return the same set with values of another type; positions are shared."""
@@ -212,6 +207,7 @@ class Observed:
         kernel = kernels.polynomial.coefficients(rank, len(As), len(Bs), self.weighted, apart, self.few)
         sums = np.empty((*self.by_row.chunks, kernels.polynomial.SUMS))
         work = self.size * rank * len(As) * len(Bs) / every
+        three = kernels.layout.three
         terms = three(As), three(Bs) if apart else kernels.layout.laid_out(*Bs)
         sweep(kernel, work, (self.by_row, (*terms, np.uint64(every), np.uint64(first), sums)))
         *totals, entries = sums.sum(axis=(0, 1))
@@ -263,40 +259,15 @@ class Observed:
 
     def targets(self, loss: EntryLoss) -> Operator:
         """Return the entries of W that the data ask for, seen from W = 0."""
-        return self.of_data(lambda data: _targets(data, loss), self.dtype)
+        return self.of_data(lambda data: targets(data, loss), self.dtype)
 
     def largest_curvature(self, loss: EntryLoss) -> float:
         """Return max ℓ''(0, y)."""
-        y = self.by_row.data[:, 0]
-        parts = (y[first : first + BLOCK] for first in range(0, self.size, BLOCK))
-        return max(float(np.max(loss(np.zeros_like(part), part)[2])) for part in parts)
+        return largest_curvature(self.by_row.data, loss)
 
     def value_at_zero(self, loss: EntryLoss) -> float:
         """Mean loss at W = 0."""
-        data, total = self.by_row.data, 0.0
-        for first in range(0, self.size, BLOCK):  # losses of all entries at once would outgrow the data
-            part = data[first : first + BLOCK].astype(np.float64)
-            losses, _, _ = loss(np.zeros(len(part)), part[:, 0])
-            total += float(np.sum(losses * part[:, 1] if self.weighted else losses))
-        return total / self.size
-
-
-def three(arrays: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
-    """Three arrays, of which the last may be repeated: one kernel has one type."""
-    return (*arrays, arrays[-1], arrays[-1])[:3]
-
-
-def _targets(data: NDArray[Any], loss: EntryLoss) -> NDArray[Any]:
-    y = np.ascontiguousarray(data[:, 0])
-    if loss.is_square:
-        return y
-    _, first, second = loss(np.zeros_like(y), y)
-    return np.asarray(-first / (np.max(second) or 1.0), dtype=y.dtype)
-
-
-def index_type(shape: tuple[int, int]) -> type[np.uint32] | type[np.uint64]:
-    """Return the type of the indices of a matrix of this shape."""
-    return np.uint32 if max(shape) <= 2**32 else np.uint64
+        return sum_at_zero(self.by_row.data, loss) / self.size
 
 
 def both_ways(first: SortedEntries, shape: tuple[int, int], stripes: int = 0) -> Observed:
@@ -304,6 +275,8 @@ def both_ways(first: SortedEntries, shape: tuple[int, int], stripes: int = 0) ->
     index, turned, size = index_type(shape), shape[::-1], first.indices.size
     of_rows, of_columns = (stripes or stripes_that_pay(size, *lines) for lines in (shape, turned))
     by_column = sorted_entries(first.indices, first.keys, first.packed, turned, index, of_columns)
+    if of_rows == 1 and kernels.sorting.lines_ascend(first.indptr, first.indices):
+        return Observed(shape, first, by_column)
     del first  # a third of the memory in use
     by_row = sorted_entries(by_column.indices, by_column.keys, by_column.packed, shape, index, of_rows)
     return Observed(shape, by_row, by_column)

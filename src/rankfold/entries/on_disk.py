@@ -13,10 +13,11 @@ from numpy.typing import DTypeLike, NDArray
 from rankfold import kernels
 from rankfold.entries.arrays import like
 from rankfold.entries.disk_side import PART, DiskSide, Mapped
-from rankfold.entries.observed import BLOCK, Observed, index_type, three
+from rankfold.entries.observed import Observed
 from rankfold.entries.operators import ComputedMatrix
-from rankfold.entries.sorted_entries import Part, SortedEntries, chunk_bounds, sweep
+from rankfold.entries.sorted_entries import Part, SortedEntries, chunk_bounds, index_type, sweep
 from rankfold.entries.store import Array, EntryLoss
+from rankfold.entries.values import BLOCK
 from rankfold.remembered import remembered
 
 Floats = NDArray[Any]
@@ -134,6 +135,7 @@ class OnDisk(Observed):
         rank = As[0].shape[1]
         apart = every > 1 or rank > kernels.layout.SIDE_BY_SIDE
         kernel = kernels.polynomial.coefficients(rank, len(As), len(Bs), self.weighted, apart, self.few)
+        three = kernels.layout.three
         others = three(Bs) if apart else kernels.layout.laid_out(*Bs)
 
         def coefficients(part: SortedEntries, lines: Any) -> Floats:

@@ -171,6 +171,11 @@ class Part(NamedTuple):
     side: SortedEntries
 
 
+def index_type(shape: tuple[int, int]) -> type[np.uint32] | type[np.uint64]:
+    """Return the type of the indices of a matrix of this shape."""
+    return np.uint32 if max(shape) <= 2**32 else np.uint64
+
+
 def stripes_that_pay(entries: int, lines: int, length: int) -> int:
     """Return into how many stripes to cut the columns."""
     return max(1, *(min(length // width, entries // (each * lines)) for width, each in STRIPES))

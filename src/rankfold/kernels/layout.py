@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -61,11 +62,14 @@ def narrowed(rank: int, array: Any) -> Any:
 SIDE_BY_SIDE = 16
 
 
-def laid_out(*arrays: Any) -> tuple[Any, ...]:
-    """Arrays of one shape as kernels want them: three, of which the last may be repeated."""
-    if arrays[0].shape[1] <= SIDE_BY_SIDE:
-        arrays = (np.stack(arrays, axis=1),)
+def three(arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """Three arrays, of which the last may be repeated: one kernel has one type."""
     return (*arrays, arrays[-1], arrays[-1])[:3]
+
+
+def laid_out(*arrays: Any) -> tuple[Any, ...]:
+    """Arrays of one shape as kernels want them: side by side in one where that pays, and three in all."""
+    return three((np.stack(arrays, axis=1),) if arrays[0].shape[1] <= SIDE_BY_SIDE else arrays)
 
 
 def places(rank: int, terms: int) -> tuple[np.uint64, np.uint64, int]:

@@ -59,8 +59,7 @@ class _Job:
         self._empty.acquire()
 
     def work(self) -> None:
-        for arguments in self.passes:
-            self.kernel(*arguments)
+        _alone(self.kernel, self.passes)
 
     def join(self) -> None:
         """Work with the others, in a helper; do nothing if they are done."""
@@ -145,18 +144,29 @@ def run(kernel: Callable[..., None], chunks: int, work: float, *passes: tuple[An
     """
     patience = max(MIN_PATIENCE, int(work * PATIENCE_PER_WORK))
     counted = [(new_progress(patience, chunks), *arguments) for arguments in passes]
-    job = _Job(kernel, counted)
-    helpers = min(threads(), chunks, 1 + int(work / WORTH_A_HELPER)) - 1
+    most = min(chunks, 1 + int(work / WORTH_A_HELPER))
+    helpers = min(most, threads()) - 1 if most > 1 else 0
+    if helpers:
+        _together(_Job(kernel, counted), helpers)
+    else:  # without what only others need
+        _alone(kernel, counted)
+    if any(arguments[0][LEFT] for arguments in counted):
+        _alone(kernel, counted)  # what is left undone by those who made room for others
+
+
+def _alone(kernel: Callable[..., None], passes: Passes) -> None:
+    for arguments in passes:
+        kernel(*arguments)
+
+
+def _together(job: _Job, helpers: int) -> None:
     try:
-        if helpers:
-            _ask(job, helpers)
+        _ask(job, helpers)
         job.work()
     finally:
         job.end()
     if job.error is not None:
         raise job.error
-    if any(progress[LEFT] for progress, *_ in counted):
-        _Job(kernel, counted).work()  # what is left undone by those who made room for others
 
 
 def _ask(job: _Job, helpers: int) -> None:

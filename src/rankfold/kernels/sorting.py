@@ -85,8 +85,11 @@ def _sort_buckets(progress, starts, buckets, keys, others, data, shift, indptr, 
 def sort(keys: Any, others: Any, data: Any, size: int, index: Any) -> tuple[NDArray[np.uint64], Any, Any]:
     """Order entries by key, 0 <= key < size, keeping the order of equal keys.
 
-    Return `indptr` (where each key starts), and `others` (as integers of type `index`) and `data`, ordered.
+    Return `indptr` (where each key starts), and `others` (as integers of type `index`) and `data`, ordered:
+    themselves, where they are in order already.
     """
+    if np.all(keys[1:] >= keys[:-1]):  # as they come out of sparse matrices, and of sorted files
+        return _starts(keys, size), others.astype(index, copy=False), data
     keys, others, data = (_read_only(array) for array in (keys, others, data))
     n = keys.size
     shift = np.uint64(max(0, int(size - 1).bit_length() - BUCKETS.bit_length() + 1))
@@ -108,6 +111,18 @@ def sort(keys: Any, others: Any, data: Any, size: int, index: Any) -> tuple[NDAr
         run(_sort_buckets, int(part[1] - part[0]), int(end - base),
             (starts, part, *split, shift, indptr, others_out, data_out))  # fmt: skip
     return indptr, others_out, data_out
+
+
+def _starts(keys: UInts, size: int) -> NDArray[np.uint64]:
+    """Where each key starts, among keys that ascend."""
+    counts = np.bincount(keys.astype(np.int64, copy=False), minlength=size)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.uint64)
+
+
+def lines_ascend(indptr: UInts, indices: UInts) -> bool:
+    """Whether the indices of each line ascend."""
+    falls = np.flatnonzero(indices[1:] < indices[:-1]).astype(np.uint64) + np.uint64(1)
+    return falls.size < indptr.size and bool(np.all(indptr[np.searchsorted(indptr, falls)] == falls))
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

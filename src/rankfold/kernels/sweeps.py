@@ -160,7 +160,8 @@ def derivative(rank: int, loss: Any, weighted: bool, model: bool = False, few: b
 
 @functools.cache
 def _derivative(rank: int, loss: Any, of_weighted: bool, of_model: bool) -> Any:
-    ahead, numbers_, any_ = ahead_by(2 * rank), numbers(of_weighted), loss is None
+    # Two rows are asked for. Half as far ahead takes 0.97 of the time at rank 50, 0.88 at 20.
+    ahead, numbers_, any_ = max(np.uint64(5), ahead_by(4 * rank)), numbers(of_weighted), loss is None
     (step, shift, width), apart = places(rank, 2), rank > SIDE_BY_SIDE
 
     def kernel(  # type: ignore[no-untyped-def]

@@ -19,14 +19,14 @@ from rankfold.kernels.layout import ONE
 from rankfold.kernels.registers import axpy, load, store, zero
 
 ARRAYS = 6  # that one pass takes; those beyond the last are repetitions
-MOST_CHUNKS = 64
+MOST_CHUNKS, _FEWEST_ROWS = 64, 128
 _FOUR = np.uint64(4)
 
 
 @functools.lru_cache(maxsize=64)
 def cuts(rows: int, rank: int) -> Any:
     """Bounds of chunks of rows: few enough for the r×r sums of all of them to be small beside the arrays."""
-    count = min(MOST_CHUNKS, max(1, rows // (8 * rank)))
+    count = min(MOST_CHUNKS, max(1, rows // max(_FEWEST_ROWS, 8 * rank)))
     return np.linspace(0, rows, count + 1).astype(np.uint64)
 
 

@@ -94,7 +94,13 @@ def trace(A: Array) -> float:
 
 def eps(A: Array) -> float:
     """Return the machine epsilon of A's dtype."""
-    return float(namespace(A).finfo(A.dtype).eps)
+    return float((np if namespace(A) is host else namespace(A)).finfo(A.dtype).eps)
+
+
+def eigh(A: Array) -> tuple[Array, Array]:
+    """Return eigenvalues, in ascending order, and eigenvectors of a small symmetric matrix."""
+    values, E = np.linalg.eigh(A) if type(A) is np.ndarray else namespace(A).linalg.eigh(A)
+    return values, E
 
 
 def pair_sums(values: Array) -> Array:
@@ -104,7 +110,7 @@ def pair_sums(values: Array) -> Array:
 
 def lyapunov(A: Array, C: Array) -> Array:
     """Solve A X + X A = C for symmetric positive definite A."""
-    values, E = namespace(A).linalg.eigh(A)
+    values, E = eigh(A)
     return E @ ((E.T @ C @ E) / pair_sums(values)) @ E.T
 
 
@@ -133,7 +139,7 @@ def gram_factor(Y: Array) -> GramFactor:
         M = gram(Z, Z)
         norms = xp.sqrt(xp.linalg.diagonal(M))
         norms = xp.where(norms > 0, norms, xp.ones_like(norms))
-        values, E = xp.linalg.eigh(M / (norms[:, None] * norms[None, :]))
+        values, E = eigh(M / (norms[:, None] * norms[None, :]))
         good = float(values[0]) > enough * float(values[-1])
         if good or step == _MAX_PASSES - 1:
             least = max(float(values[-1]) * eps(Y), float(xp.finfo(Y.dtype).smallest_normal))
@@ -165,11 +171,27 @@ def inverse_gram(Y: Array) -> Array:
 
 
 def _inverse_gram(Y: Array) -> Array:
-    values, E = namespace(Y).linalg.eigh(gram(Y, Y))
-    if float(values[0]) > eps(Y) ** _GRADED_EXPONENT * float(values[-1]):
+    M, enough = gram(Y, Y), eps(Y) ** _GRADED_EXPONENT
+    if type(M) is np.ndarray and (inverse := _quick_inverse(M, enough)) is not None:
+        return inverse
+    values, E = eigh(M)
+    if float(values[0]) > enough * float(values[-1]):
         return (E / values) @ E.T
     N = gram_factor(Y).N
     return N @ N.T
+
+
+def _quick_inverse(M: np.ndarray[Any, Any], enough: float) -> np.ndarray[Any, Any] | None:
+    """Return M⁻¹ at half the cost of eigenvectors; None unless its condition number is below 1/`enough`.
+
+    The product of the Frobenius norms is no smaller than that number.
+    """
+    try:
+        inverse = np.linalg.inv(M)
+    except np.linalg.LinAlgError:
+        return None
+    good = float(np.vdot(M, M)) * float(np.vdot(inverse, inverse)) * enough**2 < 1
+    return sym(inverse) if good else None
 
 
 def gram_in_basis(A: Array, B: Array, N: Array, graded: bool) -> Array:
@@ -241,7 +263,7 @@ def polar(D: Array) -> Array:
     ill conditioned for that takes the thin singular value decomposition.
     """
     xp, D = namespace(D), afresh(D)
-    values, E = xp.linalg.eigh(gram(D, D))
+    values, E = eigh(gram(D, D))
     if float(values[0]) > eps(D) ** _GRADED_EXPONENT * float(values[-1]):
         return D @ ((E / xp.sqrt(values)) @ E.T)
     if isinstance(D, Tall):
@@ -257,9 +279,9 @@ def spd_exp(B: Array, X: Array) -> Array:
     1/eps in one step, nor ends below 100·eps times the largest.
     """
     xp = namespace(B)
-    b, E = xp.linalg.eigh(B)
+    b, E = eigh(B)
     roots = xp.sqrt(b)
-    c, Q = xp.linalg.eigh(sym(E.T @ X @ E) / (roots[:, None] * roots[None, :]))
+    c, Q = eigh(sym(E.T @ X @ E) / (roots[:, None] * roots[None, :]))
     reach = -log(eps(B))
     F = (E * roots[None, :]) @ (Q * xp.exp(xp.clip(c, min=-reach, max=reach) / 2)[None, :])
     A, s, _ = xp.linalg.svd(F, full_matrices=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,5 +80,6 @@ def diagonal_sums(blocks: Array) -> NDArray[Any]:
     return np.asarray(np.sum(np.einsum("ikk->ik", blocks), axis=0))
 
 
+@functools.lru_cache(maxsize=64)
 def _bounds(lines: int) -> NDArray[np.uint64]:
     return np.linspace(0, lines, min(_CHUNKS, lines) + 1).astype(np.uint64)

@@ -6,6 +6,7 @@ machines are waited for, once. Small matrices are NumPy arrays on the host, wher
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ Array = Any  # an array of any array-API namespace
 Small = NDArray[Any] | float  # a small matrix, or a number that stands for its product with the identity
 Pair = tuple[Array, Array]
 Term = tuple[Array, Small]
+Part = tuple[list[Array], list[tuple[int, int]]]  # few arrays, and which of them are the pairs
 
 # Arrays of fewer numbers are left to BLAS: a kernel would have to be loaded, or compiled, to gain little.
 LEAST = 1 << 14
@@ -45,8 +47,8 @@ def grams(*sides: Sequence[Pair]) -> list[list[NDArray[Any]]]:
     if is_spread(first):
         return first.grams(sides)
     if type(first) is np.ndarray:
-        if all(_fit_for_kernels([A for pair in pairs for A in pair]) for pairs in sides):
-            return _grams_by_kernels(sides)
+        if first.size >= LEAST and (parts := _parts_for_kernels(sides)) is not None:
+            return _grams_by_kernels(parts)
     elif on_gpu.fit({id(A): A for pairs in sides for pair in pairs for A in pair}.values()):
         return on_gpu.grams(sides)
     elif all(is_torch_array(A) for pairs in sides for pair in pairs for A in pair):
@@ -60,7 +62,7 @@ def sums(*sides: Sequence[Term]) -> list[Array]:
     if is_spread(first):
         return first.sums(sides)
     if type(first) is np.ndarray:
-        if all(_fit_for_sum(terms) for terms in sides):
+        if first.size >= LEAST and all(_fit_for_sum(terms) for terms in sides):
             return _sums_by_kernels(sides)
     elif on_gpu.fit([A for terms in sides for A, _ in terms]) and all(map(_square, sides)):
         return on_gpu.sums(sides)
@@ -83,10 +85,11 @@ def _fit_for_kernels(arrays: Sequence[Array]) -> bool:
     if type(first) is not np.ndarray or first.size < LEAST or first.dtype not in _FLOATS:
         return False
     shape, dtype = first.shape, first.dtype
-    # `carray`: contiguous, aligned, and writable, which numba's types tell apart
-    return all(
-        type(A) is np.ndarray and A.shape == shape and A.dtype == dtype and A.flags.carray for A in arrays
-    )
+    for A in arrays:
+        # `carray`: contiguous, aligned, and writable, which numba's types tell apart
+        if type(A) is not np.ndarray or A.shape != shape or A.dtype != dtype or not A.flags.carray:
+            return False
+    return True
 
 
 def _own_gram(A: Array, B: Array) -> NDArray[Any]:
@@ -115,28 +118,40 @@ def _plain_sum(terms: Sequence[Term]) -> Array:
 # NumPy arrays, by threaded kernels --------------------------------------------------------------------------
 
 
-def _grams_by_kernels(sides: Sequence[Sequence[Pair]]) -> list[list[NDArray[Any]]]:
+def _parts_for_kernels(sides: Sequence[Sequence[Pair]]) -> list[list[Part]] | None:
+    """Each side cut as `_in_parts` does; None unless kernels can take all of them."""
+    found = [_in_parts(pairs) for pairs in sides]
+    return found if all(_fit_for_kernels(arrays) for parts in found for arrays, _ in parts) else None
+
+
+def _grams_by_kernels(sides: Sequence[Sequence[Part]]) -> list[list[NDArray[Any]]]:
     found: list[list[NDArray[Any]]] = []
     passes: dict[int, list[tuple[Any, ...]]] = {}  # by rank
     work = 0
-    for pairs in sides:
+    for parts in sides:
         found.append([])
-        for arrays, places in _in_parts(pairs):
+        for arrays, places in parts:
             rows, rank = arrays[0].shape
             bounds = kernels.tall.cuts(rows, rank)
             partial = np.zeros(((bounds.size - 1) * len(places) * rank, rank), arrays[0].dtype)
             padded = _filled_up(arrays, kernels.tall.ARRAYS)
-            passes.setdefault(rank, []).append((bounds, padded, np.array(places, np.uint64), partial))
+            passes.setdefault(rank, []).append((bounds, padded, _numbers(tuple(places)), partial))
             found[-1].append(partial.reshape(-1, len(places), rank, rank))
             work += rows * rank * rank * len(places)
     for rank, arguments in passes.items():
         kernels.pool.run(kernels.tall.grams(rank), kernels.tall.MOST_CHUNKS, work * _IN_ORDER, *arguments)
-    return [[M for part in parts for M in part.sum(axis=0)] for parts in found]
+    return [[M for part in parts for M in np.add.reduce(part)] for parts in found]
 
 
-def _in_parts(pairs: Sequence[Pair]) -> list[tuple[list[Array], list[tuple[int, int]]]]:
+@functools.lru_cache(maxsize=64)
+def _numbers(places: tuple[tuple[int, int], ...]) -> NDArray[np.uint64]:
+    """As kernels take them; an iteration asks for the same pairs as the one before."""
+    return np.array(places, np.uint64)
+
+
+def _in_parts(pairs: Sequence[Pair]) -> list[Part]:
     """Cut pairs into lists of few different arrays each, as (arrays, numbers of the arrays of each pair)."""
-    parts: list[tuple[list[Array], list[tuple[int, int]]]] = [([], [])]
+    parts: list[Part] = [([], [])]
     number: dict[int, int] = {}
     for A, B in pairs:
         a, b = id(A), id(B)
@@ -164,20 +179,20 @@ def _sums_by_kernels(sides: Sequence[Sequence[Term]]) -> list[Array]:
         sides = [[(A, 1.0), *terms[most:]] for A, terms in zip(first, sides, strict=True)]
     results: list[Array] = []
     by_rank: dict[int, list[tuple[Any, ...]]] = {}
+    work = 0.0
     for terms in sides:
-        arrays, smalls = zip(*terms, strict=True)
-        rows, rank = arrays[0].shape
-        dtype = arrays[0].dtype
+        rows, rank = terms[0][0].shape
+        dtype = terms[0][0].dtype
         results.append(np.empty((rows, rank), dtype))
-        small = np.zeros((len(terms), rank, rank), dtype)
-        for place, S in zip(small, smalls, strict=True):
-            place[...] = S  # of a number, only the first is read
-        plain = np.array([isinstance(S, float) for S in smalls])
-        padded = _filled_up(list(arrays), most)
+        plain, small = np.zeros(len(terms), np.bool_), np.empty((len(terms), rank, rank), dtype)
+        for k, (_, S) in enumerate(terms):
+            small[k] = S  # of a number, only the first is read
+            plain[k] = isinstance(S, float)
+            work += results[-1].size * (1 if plain[k] else rank)
+        padded = _filled_up([A for A, _ in terms], most)
         arguments = kernels.tall.cuts(rows, rank), padded, plain, small.reshape(-1, rank), results[-1]
         by_rank.setdefault(rank, []).append(arguments)
     for rank, passes in by_rank.items():
-        work = sum(out.size * float(np.where(plain, 1, rank).sum()) for _, _, plain, _, out in passes)
         kernels.pool.run(kernels.tall.sums(rank), kernels.tall.MOST_CHUNKS, work * _IN_ORDER, *passes)
     return results
 

@@ -14,9 +14,8 @@ from numpy.typing import DTypeLike, NDArray
 from rankfold import kernels
 from rankfold.data.errors import DataFileError
 from rankfold.entries.disk_side import reserve
-from rankfold.entries.observed import index_type
 from rankfold.entries.on_disk import files_of
-from rankfold.entries.sorted_entries import stripes_that_pay
+from rankfold.entries.sorted_entries import index_type, stripes_that_pay
 
 BYTES = 5  # of memory while a bucket is sorted, for each byte of its records
 MOST = 1 << 12  # buckets: a split writes to the file of each

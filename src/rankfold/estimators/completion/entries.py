@@ -19,9 +19,10 @@ from rankfold.data.numbering import Positions, label_column, numbered
 from rankfold.data.spill.folder import SortedFolder
 from rankfold.data.triples import Triples
 from rankfold.entries.given_arrays import check_size, plain, real_vector
-from rankfold.entries.observed import BLOCK, Observed
+from rankfold.entries.observed import Observed
 from rankfold.entries.on_disk import blocks_of
 from rankfold.entries.triple_checks import checked_shape
+from rankfold.entries.values import BLOCK
 from rankfold.estimators.completion.axes import Axis
 from rankfold.estimators.inputs import checked_weights, pair_columns
 from rankfold.estimators.tensors import without_tensors
