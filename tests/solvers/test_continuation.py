@@ -170,15 +170,16 @@ def test_dominant_pairs_of_the_gradient():
     assert np.allclose(np.abs(np.diagonal(U.T @ S @ V)), s, rtol=1e-2)
 
 
+@pytest.mark.parametrize("settled", [0.0, 1e-9])
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("rank", [1, 2])
-def test_the_only_direction_that_is_left_is_found(rank, count):
+def test_the_only_direction_that_is_left_is_found(rank, count, settled):
     """Where the gradient outside W has rank 1, all further directions are rounding."""
     rng = np.random.default_rng(rank)
     L, R, u, v = (rng.standard_normal((d, k)) for k in (rank, 1) for d in (30, 25))
     i, j = np.indices((30, 25)).reshape(2, -1)
     cost = rf.Completion(i, j, (L @ R.T + u @ v.T)[i, j], (30, 25))
-    U, s, V = dominant_pairs(cost, L, R, count)
+    U, s, V = dominant_pairs(cost, L, R, count, settled=settled)
     a, b = (z - Z @ np.linalg.lstsq(Z, z)[0] for z, Z in ((u, L), (v, R)))
     size = 2 / (30 * 25) * np.linalg.norm(a) * np.linalg.norm(b)
     np.testing.assert_allclose(s, [size, 0.0][:count], atol=1e-12 * size)
@@ -268,11 +269,22 @@ def test_the_search_ends_when_singular_values_settle(monkeypatch):
     monkeypatch.setattr(cost, "gradient_matrix", lambda L, R: S)
     U, s, V = dominant_pairs(cost, L, R, 1, settled=0.02, counts=counts)
     assert abs(U[:, 0] @ u) > 0.999
-    assert abs(V[:, 0] @ v) > 0.99
-    assert 3 <= counts.gradients <= 5
-    assert S.asked == [counts.gradients, counts.gradients - 1]  # none to go on from, at the end
-    fine = dominant_pairs(cost, L, R, 1, settled=1e-9)[1]
-    assert 1e-9 < 1 - (s[0] / fine[0]) ** 2 < 0.02
+    assert abs(V[:, 0] @ v) > 0.9999  # a product nearer
+    assert counts.gradients == 3
+    assert S.asked == [3, 3]
+    (fine,) = dominant_pairs(cost, L, R, 1, settled=1e-9)[1]
+    assert 1e-9 < 1 - s[0] / fine < 0.001
+    soon = Counts()
+    dominant_pairs(cost, L, R, 1, settled=0.9, counts=soon)
+    assert soon.gradients == 2
+
+
+def test_a_search_that_does_not_settle_ends_after_ten_products():
+    rng = np.random.default_rng(0)
+    i, j = np.indices((60, 50)).reshape(2, -1)
+    cost, counts = rf.Completion(i, j, rng.standard_normal(3000), (60, 50)), Counts()
+    dominant_pairs(cost, np.zeros((60, 0)), np.zeros((50, 0)), 1, settled=1e-12, counts=counts)
+    assert counts.gradients == 10
 
 
 @pytest.mark.parametrize("settled", [0.0, 0.02])

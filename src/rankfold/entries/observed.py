@@ -234,7 +234,7 @@ class Observed:
         """Return `scale` times the (weighted) first derivatives of the loss at L Rᵀ, on Ω."""
         A, B = self._factors((L,), (R,))
         kernel = kernels.sweeps.slopes(A.shape[1], loss.kernel_key, self.weighted, self.few)
-        by_row, by_column = np.empty(self.size, A.dtype), np.empty(self.size, A.dtype)
+        by_row, by_column = np.empty((2, self.size), A.dtype)
         rows, cols = (A, B, loss.parameter, scale, by_row), (B, A, loss.parameter, scale, by_column)
         sweep(kernel, 2 * self.size * A.shape[1], (self.by_row, rows), (self.by_column, cols))
         return SparseMatrix(self, (by_row, by_column))

@@ -52,8 +52,8 @@ class RankContinuation:
         The rank to end with; if None, the problem's. It may be larger: the start point is then that of the
         problem's rank, which for a high `last` is much cheaper to find.
     settled
-        The search for a direction in a `Completion` ends once Σ σ² of what it has found grows by less than
-        this part with one more product; with 0, after ten products. 0.02 saves more than half of the search
+        The search for a direction in a `Completion` ends once one more product would let Σ σ² of what it has
+        found grow by less than this part; with 0, after ten products. 0.02 saves more than half of the search
         where one direction stands out, as it does with entries to spare.
 
     Examples

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import isfinite
-from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -18,6 +16,7 @@ from rankfold.linalg import (
     column_norms,
     eps,
     gram,
+    gram_factor,
     normal_like,
     orthonormal,
     svd_of_product,
@@ -32,7 +31,7 @@ from rankfold.solvers.line_search import change_along, minimiser
 # (and costs as much, or less for completions), and random directions beyond those asked for. With 6 a wrong
 # direction came up now and then (4000², r = 10, κ = 1e5, ρ = 3), which the solver could not turn; from 10 on
 # the solver takes as many iterations as with exact singular vectors. To end as soon as singular values settle
-# costs no iterations there, nor on P4 (4 or 5 products in turn): values err by the square of what vectors do.
+# costs no iterations there, nor on P4 (3 to 5 pairs in turn): values err by the square of what vectors do.
 _PRODUCTS, _EXTRA = 10, 1
 _STREAM = (0, 1)  # of random numbers: not that of seed 0, which data and points may have been drawn from
 _HALVINGS = 30
@@ -56,27 +55,75 @@ def dominant_pairs(
     one. Krylov sequences from random blocks; then the singular pairs of S Q Qᵀ, with Q a basis of all that X
     has been. If `symmetric`, those of (S + Sᵀ)/2. `settled`: see `RankContinuation`.
     """
-    xp = array_namespace(L)
     outside = [_outside(Z) for Z in (L, R)]
     width = max(1, min(count + _EXTRA, min(cost.shape) - L.shape[1]))
+    most = max(1, min(_PRODUCTS, (min(cost.shape) - L.shape[1]) // width))
     rng = np.random.default_rng(_STREAM)
+    if settled and isinstance(cost, Completion) and not symmetric:
+        X = orthonormal(outside[1](normal_like(rng, (R.shape[0], width), R)))
+        return _settled(cost.gradient_matrix(L, R), X, count, settled, outside, rng, most, counts)
     Y, X = (
         orthonormal(out(normal_like(rng, (Z.shape[0], width), Z)))
         for Z, out in zip((L, R), outside, strict=True)
     )
-    sides = _sides(cost, L, R, Y, symmetric, settled)
-    Q, SQ, size = X[:, :0], Y[:, :0], 0.0
-    for left in range(max(1, min(_PRODUCTS, (min(cost.shape) - L.shape[1]) // width)), 0, -1):
-        S_X = outside[0](sides.times(X))
-        Q, SQ = xp.concat([Q, X], axis=1), xp.concat([SQ, S_X], axis=1)
-        if counts is not None:
-            counts.gradients += 2 if symmetric else 1
-        before, size = size, float(xp.sum(xp.linalg.eigvalsh(gram(SQ, SQ))[-count:]))
-        if left == 1 or size < (1 + sides.settled) * before:
-            break
-        X = _beside(Q, outside[1](sides.back(S_X)), outside[1], rng)
+    products = _products(cost, L, R, symmetric)
+    Q, SQ = X[:, :0], Y[:, :0]
+    for left in range(most, 0, -1):
+        # Each evaluation gives a product on either side: a second sequence, from Y, is free.
+        S_X, St_Y = products(X, Y)
+        S_X = outside[0](S_X)
+        Q, SQ = _joined(Q, X), _joined(SQ, S_X)
+        _count(counts, 2 if symmetric else 1)
+        if left > 1:
+            X, Y = _beside(Q, outside[1](St_Y), outside[1], rng), orthonormal(S_X)
     U, s, Ct = thin_svd(SQ)
     return U[:, :count], s[:count], Q @ Ct.T[:, :count]
+
+
+def _settled(
+    S: Operator,
+    X: Array,
+    count: int,
+    settled: float,
+    outside: list[Callable[[Array], Array]],
+    rng: np.random.Generator,
+    most: int,
+    counts: Counts | None,
+) -> tuple[Array, Array, Array]:
+    """Return the dominant pairs of a matrix at hand: products on one side and then on the other, from X.
+
+    With U the best of what S Q spans, and s its singular values there, one more product would find ‖SᵀU‖² or
+    more instead of Σ s². SᵀU is known without it, and nearer to the singular vectors than what Q has.
+    """
+    xp = array_namespace(X)
+    Q, SQ, StSQ = X[:, :0], X[:, :0], X[:, :0]
+    for left in range(most, 0, -1):
+        S_X = outside[0](S @ X)
+        Z = outside[1](S.transposed_times(S_X))
+        SQ = _joined(SQ, S_X) if left < most else S_X
+        Q, StSQ = _joined(Q, X), _joined(StSQ, Z)
+        _count(counts, 1)
+        squares, E = xp.linalg.eigh(gram(SQ, SQ))
+        E = E[:, -count:]
+        more = xp.linalg.diagonal(E.T @ gram(StSQ, StSQ) @ E) / squares[-count:]
+        if float(xp.sum(more)) < (1 + settled) * float(xp.sum(squares[-count:])):
+            break
+        if left > 1:
+            X = _beside(Q, Z, outside[1], rng)
+    U, s, Ct = thin_svd(SQ)
+    C, s = Ct.T[:, :count], s[:count]
+    felt = s > _COLLAPSED * eps(s) * s[0]  # SᵀU would be made of rounding for the others
+    V, s, Wt = thin_svd(xp.where(felt, (StSQ @ C) / xp.where(felt, s, xp.ones_like(s)), (Q @ C) * s))
+    return U[:, :count] @ Wt.T, s, V
+
+
+def _joined(A: Array, B: Array) -> Array:
+    return array_namespace(A).concat([A, B], axis=1)
+
+
+def _count(counts: Counts | None, gradients: int) -> None:
+    if counts is not None:
+        counts.gradients += gradients
 
 
 def _beside(Q: Array, Z: Array, outside: Callable[[Array], Array], rng: np.random.Generator) -> Array:
@@ -91,44 +138,6 @@ def _beside(Q: Array, Z: Array, outside: Callable[[Array], Array], rng: np.rando
         other = normal_like(rng, Z.shape, Q)
         Z = xp.where(kept, Z, outside(other - Q @ gram(Q, other)))
     return orthonormal(Z)
-
-
-@dataclass
-class _InTurn:
-    """Products with a matrix at hand, first on one side and then on the other: a sequence from X alone."""
-
-    S: Operator
-    settled: float
-
-    def times(self, X: Array) -> Array:
-        return self.S @ X
-
-    def back(self, S_X: Array) -> Array:
-        return self.S.transposed_times(S_X)
-
-
-@dataclass
-class _AtOnce:
-    """Products by evaluations, each of which gives one on either side: a second sequence, from Y, is free."""
-
-    products: Products
-    Y: Array
-    St_Y: Any = None
-    settled: float = 0.0
-
-    def times(self, X: Array) -> Array:
-        S_X, self.St_Y = self.products(X, self.Y)
-        return S_X
-
-    def back(self, S_X: Array) -> Array:
-        self.Y = orthonormal(S_X)
-        return self.St_Y
-
-
-def _sides(cost: Cost, L: Array, R: Array, Y: Array, symmetric: bool, settled: float) -> _InTurn | _AtOnce:
-    if settled and isinstance(cost, Completion) and not symmetric:
-        return _InTurn(cost.gradient_matrix(L, R), settled)
-    return _AtOnce(_products(cost, L, R, symmetric), Y)
 
 
 def descending_pairs(
@@ -230,7 +239,12 @@ def curvature(cost: Cost, L: Array, R: Array, dL: Array) -> float:
 
 def collapsed(problem: Problem, x: Point) -> int:
     """Return how many singular values of W are lost in the rounding of the largest."""
-    _, s, _ = svd_of_product(*problem.geometry.factors(x))
+    L, R = problem.geometry.factors(x)
+    left, right = gram_factor(L), gram_factor(R)
+    if left.graded or right.graded:
+        _, s, _ = svd_of_product(L, R)
+    else:
+        s = array_namespace(left.T).linalg.svdvals(left.T @ right.T.T)
     return sum(float(value) <= _COLLAPSED * eps(s) * float(s[0]) for value in s)
 
 
