@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from rankfold.cli.console import note
 from rankfold.data import LabelIndex
-from rankfold.data.io.chosen import Columns, Expected
+from rankfold.data.io.chosen import Columns, Expected, Wanted
 from rankfold.data.io.pairs import PairBatch
 
 
-def expected(columns: Columns, names: Sequence[str]) -> Columns:
+def expected(columns: Columns, names: Sequence[str]) -> Wanted:
     """Return the columns asked for; where none is named, what the data of the model calls it."""
     return [Expected(own) if column is None else column for own, column in zip(names, columns, strict=True)]
 

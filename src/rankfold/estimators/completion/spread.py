@@ -23,8 +23,9 @@ from rankfold.costs.regularisers import Nuclear
 from rankfold.distributed.entries import SpreadEntries
 from rankfold.distributed.spreading import SpreadTriples
 from rankfold.entries.lanczos import dominant_svd, random_block
-from rankfold.entries.observed import Observed, index_type
+from rankfold.entries.observed import Observed
 from rankfold.entries.operators import Scaled
+from rankfold.entries.sorted_entries import index_type
 from rankfold.entries.store import Array
 from rankfold.estimators.completion.choosing import Choice, choose
 from rankfold.estimators.completion.joint import LIFT, Shrinkage
