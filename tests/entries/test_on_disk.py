@@ -127,8 +127,6 @@ def test_no_pass_holds_a_number_for_each_entry(monkeypatch):
         rng.integers(3000, size=n), rng.integers(2000, size=n), rng.standard_normal(n), shape
     )
     disk, (L, R, dL, dR) = on_disk(entries, part=20_000), factors(shape, 8)
-    warm = on_disk(draw(0, 20, 20), part=50)
-    small = factors((20, 20), 8)  # a rank whose kernels serve data of any size
 
     def work(store, L, R, dL, dR):
         yield store.evaluate(L, R, SQUARE)
@@ -144,7 +142,7 @@ def test_no_pass_holds_a_number_for_each_entry(monkeypatch):
             store.by_row.pattern(),
         )
 
-    for _ in work(warm, *small):  # compiles
+    for _ in work(on_disk(entries, part=20_000), L, R, dL, dR):  # compiles
         pass
     tracemalloc.start()
     for k, _ in enumerate(work(disk, L, R, dL, dR)):
