@@ -122,7 +122,7 @@ def note_data(model: Any, data: SpreadTriples) -> None:
     model.data_fingerprint_ = fingerprint(data.row_labels, data.col_labels, np.array(parts))
     model.shape_, model.counts_ = store.shape, store.counts
     model.row_labels_, model.col_labels_ = data.row_labels, data.col_labels
-    model.observed_ = _pattern(store)
+    model.observed_, model._entries = _pattern(store), None
 
 
 def _pattern(store: SpreadEntries) -> Pattern:
