@@ -61,7 +61,7 @@ def _cards(report: Report) -> str:
     cards = [
         ("matrix", f"{d1:,} × {d2:,}"),
         ("known entries", f"{report.data.entries:,} ({percent(report.data.density)})"),
-        ("fit", f"{report.trace[-1].iteration} iterations, {report.seconds:.2g} s"),
+        ("fit", f"{report.trace[-1].iteration} iterations, {report.seconds:.2g}\u00a0s"),  # on one line
     ]
     if report.errors:
         cards.insert(0, ("held-out error (RMSE)", f"{[*report.errors.values()][-1]:.4g}"))

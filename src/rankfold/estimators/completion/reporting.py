@@ -81,7 +81,7 @@ def _summary(model: Any, train: Data | None, source: str) -> DataSummary:
     if train is None:
         names = getattr(model, "feature_names_in_", None)
         columns = None if names is None else Columns(str(names[0]), str(names[1]))
-        least, largest = model.value_range_ or (np.nan, np.nan)
+        least, largest = getattr(model, "value_range_", None) or (np.nan, np.nan)
         rows, cols = model.counts_
         about = np.nan, np.nan, least, largest, columns, repeated
         return DataSummary(source, model.shape_, rows, cols, *about, searched=False)

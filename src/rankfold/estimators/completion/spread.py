@@ -126,6 +126,7 @@ def note_data(model: Any, data: SpreadTriples) -> None:
     model.shape_, model.counts_ = store.shape, store.counts
     model.row_labels_, model.col_labels_ = data.row_labels, data.col_labels
     model.value_range_, model.features_, model.information_ = _value_range(store), (None, None), None
+    model._entries = None
     if not data.parts:
         model.observed_ = _pattern(store)
         return
