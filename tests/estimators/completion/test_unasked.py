@@ -100,7 +100,7 @@ def test_features_that_say_nothing_do_not_stand_in_the_way(fitted, liked):
     found = model().fit(X, y, col_features=noise)
     mine = found.features_[1]
     assert not mine.implicit
-    assert (mine.coefficients.shape, mine.coefficients.any()) == ((4, 3), False)
+    assert (mine.coefficients.shape, mine.coefficients[1:].any()) == ((4, 3), False)
     np.testing.assert_array_equal(mine.unknown, found.counts_[1] == 0)
     np.testing.assert_array_equal(found.predict(X, return_std=True), fitted.predict(X, return_std=True))
     more = [each.partial_fit(X[:5], y[:5]).predict(X[:5]) for each in (found, deepcopy(fitted))]
@@ -158,5 +158,14 @@ def test_a_line_without_entries_is_none_that_features_say_something_of(fitted):
     mine, seen = fitted.features_[1], fitted.counts_[1] > 0
     assert not seen.all()
     np.testing.assert_array_equal(mine.unknown, ~seen)
-    alone = fitted.predict([(3, int(np.flatnonzero(~seen)[0]))])
-    assert alone == pytest.approx(fitted.biases_.mean + fitted.biases_.rows[3])
+
+
+def test_a_line_never_seen_is_as_lines_are_on_an_average_over_entries(fitted, liked):
+    X, y, _ = liked
+    assert np.average(fitted.biases_.cols, weights=fitted.counts_[1]) == pytest.approx(0.0, abs=1e-9)
+    labelled = rf.MatrixCompletion(2, random_state=0).fit(X, y)
+    assert labelled.features_[1].implicit
+    mean, b, _ = labelled.biases_
+    assert labelled.predict([(3, 10**6)]) == pytest.approx(mean + b[3])
+    new = labelled.fold_in([(int(i), 10**6) for i in range(30)], np.full(30, 4.0), side="column")
+    assert new.predict([(3, 10**6)]) > mean + b[3] + 1.0

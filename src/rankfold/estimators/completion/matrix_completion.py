@@ -290,7 +290,6 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         run |= {"max_iterations": self.max_iter, "verbose": self.verbose}
         fitted = last_fit(self, joint, choice, seed, run)
         fitted, self.posterior_ = finished(joint, fitted, wanted(self, cost), verdict)
-        self.factors_, self.biases_ = fitted.factors, fitted.offsets
-        self.information_ = None
-        self.features_ = learnt(given, traits, implicit, fitted, self.counts_, self.bias)
+        self.factors_, self.information_ = fitted.factors, None
+        self.features_, self.biases_ = learnt(given, traits, implicit, fitted, self.counts_, self.bias)
         record_run(self, fitted.trace, fitted.stop)

@@ -63,9 +63,15 @@ class LearntFeatures(NamedTuple):
 
     def beside(self, traits: Traits) -> LearntFeatures:
         """Return the same of these lines for other traits, which say nothing of any line."""
-        d = self.expected.shape[1]
-        expected = np.where(self.unknown[:, None], 0.0, self.expected)
-        return LearntFeatures(traits, np.zeros((1 + traits.basis.shape[1], d)), expected, np.zeros(d))
+        nothing = np.zeros((traits.basis.shape[1], self.expected.shape[1]))
+        return self._replace(traits=traits, coefficients=np.vstack([self.coefficients[:1], nothing]))
+
+    def lowered(self, by: float) -> LearntFeatures:
+        """Return the same for lines with offsets that are less by so much."""
+        A, expected = self.coefficients.copy(), self.expected.copy()
+        A[0, -1] -= by
+        expected[:, -1] -= by
+        return self._replace(coefficients=A, expected=expected)
 
     @property
     def unknown(self) -> NDArray[np.bool_]:
@@ -90,29 +96,29 @@ def fitted_coefficients(joint: Joint, factors: FactorPair, offsets: Offsets) -> 
 
 
 def learnt(
-    given: Given,
-    traits: tuple[Any, Any],
-    implicit: Given,
-    fitted: Fitted,
-    counts: tuple[Any, Any],
-    bias: bool,
-) -> Learnt:
-    """Return what a fit has learnt; coefficients of None were of no use.
+    given: Given, traits: tuple[Any, Any], implicit: Given, fitted: Fitted, counts: Any, bias: bool
+) -> tuple[Learnt, Offsets]:
+    """Return what a fit has learnt, coefficients of None were of no use, and the offsets beside it.
 
     Where features that were given were not, and implicit ones were, these say what is expected of the lines
-    of the model, and nothing of new ones.
+    of the model, and nothing of new ones. A line never seen has no offset. Where implicit features say what
+    lines are like that few have seen, that would make it one of these: it is to be as lines are on an average
+    over entries, so that offsets are counted from there.
     """
     found: list[LearntFeatures | None] = []
-    sides = zip(Axis, given, traits, implicit, fitted.coefficients, strict=True)
-    for axis, side, Z, own, A in sides:
-        offsets = axis.of((fitted.offsets.rows, fitted.offsets.cols))
-        X = np.column_stack([axis.of(fitted.factors), offsets])[:, : fitted.factors[0].shape[1] + bias]
-        if own is not None:
-            made = _of_lines(own.traits, own.Z, A, X, axis.of(counts))
-            found.append(made if side is None else made.beside(side.traits))
-        else:
+    mean, *offsets = fitted.offsets
+    for k, (axis, side, Z, own) in enumerate(zip(Axis, given, traits, implicit, strict=True)):
+        A = axis.of(fitted.coefficients)
+        X = np.column_stack([axis.of(fitted.factors), offsets[k]])[:, : fitted.factors[0].shape[1] + bias]
+        if own is None:
             found.append(None if side is None else _of_lines(side.traits, Z, A, X, axis.of(counts)))
-    return found[0], found[1]
+            continue
+        made = _of_lines(own.traits, own.Z, A, X, axis.of(counts))
+        if bias:
+            by = float(np.average(offsets[k], weights=axis.of(counts)))
+            made, mean, offsets[k] = made.lowered(by), mean + by, offsets[k] - by
+        found.append(made if side is None else made.beside(side.traits))
+    return (found[0], found[1]), Offsets(mean, offsets[0], offsets[1])
 
 
 def _of_lines(traits: Traits, Z: Floats, A: Floats | None, X: Floats, counts: Any) -> LearntFeatures:

@@ -91,7 +91,7 @@ def _sides(cost: Completion, wanted: tuple[bool, bool]) -> Given:
 
 
 def _standardised(X: Floats) -> GivenSide:
-    here = np.asarray(X.any(axis=1))
+    here: Any = X.any(axis=1)
     centre, deviations = X[here].mean(axis=0), X[here].std(axis=0)
     scale = np.divide(1.0, deviations, out=np.zeros_like(deviations), where=deviations > 0)
     traits = Traits(Encoding(NAMES[: X.shape[1]], None, X.shape[1]), centre, np.diag(scale))
