@@ -22,7 +22,7 @@ def numbers(weighted: bool) -> np.uint64:
 
 # Each width that kernels know takes half a second to compile, as long as hundreds of passes over few entries:
 # up to so many entries and lines, factors get columns of zeros up to the next multiple of `STEP`.
-FEW, STEP = 200_000, 8
+FEW, STEP = 100_000, 8
 
 
 def width_for(rank: int, size: int) -> int:
