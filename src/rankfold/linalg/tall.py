@@ -148,7 +148,7 @@ def lazy_gram(A: Tall, B: Tall) -> NDArray[Any]:
     for a, S in A.terms.items():
         for b, T in B.terms.items():
             M = a.gram(b)
-            if type(S) is not float:
+            if not isinstance(S, float):
                 M = S.T @ M
             elif S != 1.0:
                 M = S * M

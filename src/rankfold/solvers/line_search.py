@@ -228,14 +228,14 @@ def _cubic_roots(a: float, b: float, c: float, d: float) -> list[float]:
 
 
 def _largest_root(b: float, c: float, d: float) -> float:
-    """The real root of u³ + bu² + cu + d, d not 0, that is largest in size: Cardano's and Viète's formulas."""
+    """The real root of u³ + bu² + cu + d, d not 0, that is largest in size, as Cardano and Viète found it."""
     # In units of u in which all coefficients are at most 1.
-    unit = max(abs(b), abs(c) ** 0.5, abs(d) ** (1 / 3))
+    unit: float = max(abs(b), abs(c) ** 0.5, abs(d) ** (1 / 3))
     b, c, d = b / unit, c / unit**2, d / unit**3
     shift, p, q = b / 3, c - b * b / 3, 2 * b**3 / 27 - b * c / 3 + d
     inside = q * q / 4 + p**3 / 27
     if inside > 0:
-        root = (abs(q) / 2 + inside**0.5) ** (1 / 3)
+        root: float = (abs(q) / 2 + inside**0.5) ** (1 / 3)
         u = -copysign(root - p / (3 * root), q) - shift
     else:
         reach = 2 * (-p / 3) ** 0.5
