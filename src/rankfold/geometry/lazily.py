@@ -22,15 +22,18 @@ def takes_sums(geometry: Geometry) -> bool:
 
 def lazily(geometry: Geometry, z: Point | Tangent) -> Point | Tangent:
     """Return z with `Tall` fields, and small ones on the host; z itself where formulas want arrays."""
-    if not takes_sums(geometry) or any(isinstance(y, Tall) for y in z):
+    if not takes_sums(geometry) or Tall in map(type, z):
         return z
-    small, fields = geometry.small_fields or (), zip(type(z)._fields, z, strict=True)
+    small = geometry.small_fields
+    if not small:
+        return type(z)(*map(Tall.of, z))
+    fields = zip(type(z)._fields, z, strict=True)
     return type(z)(*(on_host(y) if name in small else Tall.of(y) for name, y in fields))
 
 
 def made(z: Point | Tangent, example: Array) -> Point | Tangent:
     """Return z with arrays of the library, and in the place, of `example`."""
-    if not any(isinstance(y, Tall) for y in z):
+    if Tall not in map(type, z):
         return z
     whole = zip(z, reals(z), strict=True)
     return type(z)(*(y if isinstance(old, Tall) else asarray_like(y, example) for old, y in whole))
@@ -47,4 +50,4 @@ def introduce(*pairs: tuple[Iterable[Array], Iterable[Array]]) -> None:
 
 
 def _tall(z: Iterable[Array]) -> list[Tall]:
-    return [y for y in z if isinstance(y, Tall)]
+    return [y for y in z if type(y) is Tall]

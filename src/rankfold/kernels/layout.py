@@ -23,7 +23,7 @@ def numbers(weighted: bool) -> np.uint64:
 # A kernel takes half a second to compile, as long as hundreds of passes over few entries. So up to so many
 # entries and lines, factors get columns of zeros up to the next multiple of `STEP`, and one kernel serves all
 # built-in losses, with weights or without.
-FEW, STEP = 200_000, 8
+FEW, STEP = 100_000, 8
 # (loss, numbers of an entry, one more choice): what a kernel for few entries is told with each call, and one
 # whose constants these are does not look at.
 Choices = tuple[int, np.uint64, bool]

@@ -126,7 +126,7 @@ class ConjugateGradient:
         if after.stalled and not after.stationary:
             return _begun_again(problem, state.trial.start)
         progress = state.trial.progress.then(after.value, after.gradient_norm)
-        return replace(after, trial=replace(state.trial, progress=progress))
+        return replace(after, trial=Trial(state.trial.start, progress))
 
     def _stepped(self, problem: Problem, state: ConjugateGradientState) -> ConjugateGradientState:
         guess, taken = self._line_search(state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 # Stagnation: over a window of iterations, neither did the value halve nor the gradient norm fall to a fifth.
@@ -21,7 +21,7 @@ class Progress:
     def then(self, value: float, norm: float) -> Self:
         """Return the same after one more iteration."""
         values, norms = self.values[-self.window :], self.norms[-self.window :]
-        return replace(self, values=(*values, float(value)), norms=(*norms, float(norm)))
+        return type(self)(self.window, (*values, float(value)), (*norms, float(norm)))
 
     @property
     def stagnates(self) -> bool:
