@@ -77,13 +77,26 @@ def retried(
     """Fit by `auto`, and where that ends at a wrong minimum, again from perturbed starts.
 
     It ends with the first fit, after so many tries, or at once where the entries do not determine W: then no
-    start is better than another. `options` are those of `minimize`.
+    start is better than another.
+
+    Parameters
+    ----------
+    cost, rank
+        What to fit, by matrices of which rank.
+    tries
+        How many perturbed starts there may be.
+    misfit
+        The part of the value at W = 0 up to which a fit is one: with noise, what the noise leaves.
+    seed
+        Of the perturbations.
+    options
+        Those of `minimize`.
 
     Examples
     --------
     >>> import rankfold as rf
     >>> data = rf.data.random_completion((60, 50), 2, 2.0, seed=0, min_per_line=True)
-    >>> found = retried(rf.Completion.from_triples(data), rank=2, tolerance=1e-20)
+    >>> found = rf.retried(rf.Completion.from_triples(data), rank=2, tolerance=1e-20)
     >>> found.verdict.kind, found.tries
     ('fits', 0)
     """
