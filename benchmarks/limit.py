@@ -1,6 +1,6 @@
 """Below ρ = 1.3: bad minima, lines with r entries or identifiability, and what restarts do about them.
 
-    python -m benchmarks.limit [--jobs 16] [--seeds 20] [--out FILE] [--table]
+    python -m benchmarks.limit [--jobs 16] [--seeds 20] [--rhos 1.1 1.2] [--out FILE] [--table]
 
 300×350, rank 5, condition number 10, at least r entries per row and column. Each run of `auto` is solved (a
 relative error of W of at most 1e-6), another solution (it fits to 1e-16, and is wrong), a wrong minimum, or
@@ -144,13 +144,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--rhos", type=float, nargs="+", default=RHOS)
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--table", action="store_true", help="run nothing")
     options = parser.parse_args()
     if not options.table:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         done = {(float(row["rho"]), int(row["seed"])) for row in load(options.out)}
-        wanted = [(rho, seed) for rho in RHOS for seed in range(options.seeds)]
+        wanted = [(rho, seed) for rho in options.rhos for seed in range(options.seeds)]
         measure([each for each in wanted if each not in done], options.jobs, options.out)
     print_table(load(options.out))
 

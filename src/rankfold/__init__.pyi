@@ -52,6 +52,7 @@ from rankfold.run.result import Progress as Progress
 from rankfold.run.result import Result as Result
 from rankfold.selection.rank import RankPath as RankPath
 from rankfold.selection.rank import choose_rank as choose_rank
+from rankfold.selection.retrying import retried as retried
 from rankfold.solvers import Auto as Auto
 from rankfold.solvers import ConjugateGradient as ConjugateGradient
 from rankfold.solvers import GaussNewton as GaussNewton

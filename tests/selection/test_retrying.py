@@ -6,6 +6,7 @@ import pytest
 
 import rankfold as rf
 from rankfold.selection import retrying
+from rankfold.selection.identifiability import identifiability
 from rankfold.selection.retrying import FITS, OPEN, WRONG, judged, perturbed, retried
 from rankfold.solvers.trimming import leverages
 
@@ -47,6 +48,24 @@ def test_a_fit_that_the_entries_do_not_determine_is_open():
         verdict = judged(cost, L, data.R)
         assert verdict.kind == OPEN
         assert "rows have fewer than 2 entries" in str(verdict)
+
+
+def test_what_nobody_can_tell_is_not_open_and_is_asked_where_no_line_has_run_away(monkeypatch):
+    data, cost = drawn()
+    known, asked = identifiability(cost, data.L, data.R), []
+
+    def unknown(cost, L, R):
+        asked.append((L, R))
+        return replace(known, free=float("nan"))
+
+    monkeypatch.setattr(retrying, "identifiability", unknown)
+    away = data.L.copy()
+    away[7] *= 1e9
+    assert [judged(cost, L, data.R).kind for L in (data.L, away)] == [FITS, WRONG]
+    for (L, R), (again, _) in pairwise(asked):
+        assert np.array_equal(L, again)
+        assert 0.5 < np.std(L) < 1.5
+        assert 0.5 < np.std(R) < 1.5
 
 
 def scripted(monkeypatch, kinds):

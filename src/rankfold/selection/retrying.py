@@ -19,6 +19,7 @@ from rankfold.solvers.trimmed import TrimmedContinuation
 from rankfold.solvers.trimming import farthest, limit_of, without
 
 FITS, WRONG, OPEN = "fits", "a wrong minimum", "not determined"
+_STREAM = (0, 2)  # of random numbers: not one that data and points may have been drawn from
 _SHAKEN = 0.3  # the part of each singular pair that a start is perturbed by
 
 
@@ -52,7 +53,8 @@ class Retried:
 def judged(cost: Completion, L: Any, R: Any, misfit: float = 1e-16) -> Verdict:
     """Say what a fit L Rᵀ is, where the data are as exact as a misfit of this part of the value at W = 0.
 
-    What the entries determine is the same at nearly all matrices of a rank, wrong ones included.
+    What the entries determine is the same at nearly all matrices of a rank, wrong ones included. It is asked
+    at a random one: where lines have run away, the probe may not end.
 
     Examples
     --------
@@ -63,11 +65,13 @@ def judged(cost: Completion, L: Any, R: Any, misfit: float = 1e-16) -> Verdict:
     ('fits', 'a wrong minimum')
     """
     problem = Problem.of(cost, L.shape[1])
-    found = identifiability(cost, L, R)
+    rng = np.random.default_rng(_STREAM)
+    found = identifiability(cost, *(rng.standard_normal(Z.shape) for Z in (L, R)))
     part = cost.value(L, R) / cost.value_at_zero
     limit = limit_of(problem)
     rows, cols, most = farthest(problem, problem.geometry.from_factors(L, R), limit)
-    kind = OPEN if not found.unique else FITS if part <= misfit else WRONG
+    is_open = found.known and not found.unique
+    kind = OPEN if is_open else FITS if part <= misfit else WRONG
     return Verdict(kind, part, rows.size + cols.size if most > limit else 0, found)
 
 
@@ -77,13 +81,26 @@ def retried(
     """Fit by `auto`, and where that ends at a wrong minimum, again from perturbed starts.
 
     It ends with the first fit, after so many tries, or at once where the entries do not determine W: then no
-    start is better than another. `options` are those of `minimize`.
+    start is better than another.
+
+    Parameters
+    ----------
+    cost, rank
+        What to fit, by matrices of which rank.
+    tries
+        How many perturbed starts there may be.
+    misfit
+        The part of the value at W = 0 up to which a fit is one: with noise, what the noise leaves.
+    seed
+        Of the perturbations.
+    options
+        Those of `minimize`.
 
     Examples
     --------
     >>> import rankfold as rf
     >>> data = rf.data.random_completion((60, 50), 2, 2.0, seed=0, min_per_line=True)
-    >>> found = retried(rf.Completion.from_triples(data), rank=2, tolerance=1e-20)
+    >>> found = rf.retried(rf.Completion.from_triples(data), rank=2, tolerance=1e-20)
     >>> found.verdict.kind, found.tries
     ('fits', 0)
     """
