@@ -53,7 +53,7 @@ test-wheel:            ## build wheel and sdist; install the wheel alone: the de
 
 # TESTS="tests/kernels tests/entries", or any others
 bounds: .venv/test     ## the tests with every index of the kernels checked, minutes
-	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n auto --dist loadfile $(TESTS)
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n auto --dist loadfile -m 'not gpu' $(TESTS)
 
 # RUNS="--quick", or names of runs, or both
 test-matrix: .venv/test  ## the tests under other processors, terminals, users, orders and seeds

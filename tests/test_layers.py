@@ -1,6 +1,7 @@
 """Imports go downwards only: a room imports from the floors below it, as CONTRIBUTING.md draws them."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -35,8 +36,10 @@ def modules():
         yield path.relative_to(SOURCE).with_suffix("").parts, path
 
 
+@functools.cache
 def imported(path):
     """The modules that a file imports, also inside functions; (), the root, for the package itself."""
+    found = []
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             names = [name.name.split(".") for name in node.names]
@@ -46,7 +49,8 @@ def imported(path):
             continue
         for package, *below in names:
             if package == "rankfold":
-                yield tuple(below) if is_module(below) else tuple(below[:-1])
+                found.append(tuple(below) if is_module(below) else tuple(below[:-1]))
+    return found
 
 
 def is_module(parts):

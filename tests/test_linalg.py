@@ -23,7 +23,7 @@ from rankfold.linalg import (
 
 ranks = st.integers(1, 8)
 seeds = st.integers(0, 2**32 - 1)
-few = settings(max_examples=40, deadline=None)
+few = settings(max_examples=20, deadline=None)
 
 
 def spd(rank, rng, condition=10.0):

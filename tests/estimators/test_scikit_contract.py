@@ -76,7 +76,9 @@ class OnFeatures(RegressorMixin, BaseEstimator):
         return tags
 
 
-@parametrize_with_checks([model(rank=1, regularization=1.0)], expected_failed_checks=lambda _: EXPECTED)
+@parametrize_with_checks(
+    [model(rank=1, regularization=1.0, bias=False)], expected_failed_checks=lambda _: EXPECTED
+)
 def test_checks(estimator, check):
     check(estimator)
 

@@ -17,7 +17,7 @@ from geometry.variants import (
     well_conditioned_point,
 )
 
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=10, deadline=None)
 
 
 @every

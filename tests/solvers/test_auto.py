@@ -175,13 +175,12 @@ def test_resumes_on_every_level(tmp_path, takes):
     whole = rf.minimize(problem, "auto", **options)
     changes = [k for k, row in enumerate(whole.trace) if "takes over" in row.note]
     assert (len(changes), whole.state.level) == (takes, 2)
-    for k in (9, *(change + shift for change in changes for shift in (-1, 0, 1))):
-        path = tmp_path / f"run{k}"
-        rf.minimize(problem, "auto", **options | {"max_iterations": k, "checkpoint": Checkpoint(path)})
-        longer = options | {"max_iterations": min(k + 5, len(whole.trace) - 1)}
-        resumed = rf.minimize(problem, "auto", **longer, resume=path)
-        assert np.array_equal(resumed.trace["value"], whole.trace["value"][: len(resumed.trace)])
-        assert len(resumed.trace) == longer["max_iterations"] + 1
+    path = tmp_path / "run"
+    for k in sorted({0, 9, *(change + shift for change in changes for shift in (-1, 0, 1, 9))}):
+        resume = path if path.exists() else None
+        limits = options | {"max_iterations": k, "checkpoint": Checkpoint(path)}
+        resumed = rf.minimize(problem, "auto", **limits, resume=resume)
+        assert np.array_equal(resumed.trace["value"], whole.trace["value"][: k + 1])
 
 
 def stagnant(problem, level, steps=1):

@@ -27,11 +27,12 @@ def test_a_run_is_resumed_from_any_iteration_to_the_same_numbers(geometry, metho
     cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
     problem = rf.Problem(cost, geometry(cost.shape, 2))
     whole = rf.minimize(problem, method, max_iterations=12, tolerance=0)
-    for k in range(whole.iterations):
-        path = tmp_path / f"run{k}"
-        rf.minimize(problem, method, max_iterations=k, tolerance=0, checkpoint=Checkpoint(path, every=1))
-        resumed = rf.minimize(problem, method, max_iterations=12, tolerance=0, resume=path)
-        rows = [[repr(row._replace(seconds=0.0)) for row in result.trace] for result in (resumed, whole)]
-        assert rows[0] == rows[1]
-        for found, due in zip(resumed.x, whole.x, strict=True):
-            np.testing.assert_array_equal(found, due)
+    path = tmp_path / "run"
+    for k in range(whole.iterations + 1):  # an iteration at a time, each from the file of the one before
+        limits = {"max_iterations": k, "tolerance": 0, "checkpoint": Checkpoint(path)}
+        resumed = rf.minimize(problem, method, **limits, resume=path if k else None)
+        assert resumed.iterations == k
+    rows = [[repr(row._replace(seconds=0.0)) for row in result.trace] for result in (resumed, whole)]
+    assert rows[0] == rows[1]
+    for found, due in zip(resumed.x, whole.x, strict=True):
+        np.testing.assert_array_equal(found, due)

@@ -53,7 +53,7 @@ def through(triples, format, **options):
 
 @pytest.mark.parametrize("format", [*TABLES, "npz"])
 @given(triples=labelled())
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 def test_labels_and_values_come_back_exactly(format, triples):
     back = through(triples, format)
     assert entries(back) == entries(triples)

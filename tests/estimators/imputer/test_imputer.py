@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import rankfold as rf
 from rankfold.estimators.imputer.factor_model import FLOOR, FactorModel
 from rankfold.estimators.rank_errors import _candidates
+from rankfold.kernels.conditional import fill
 
 Imputer = rf.LowRankImputer
 
@@ -68,6 +69,16 @@ def test_rows_are_filled_by_conditional_means(d, rank, missing, seed):
     covariance = np.zeros((d, d))
     assert_allclose(model.filled(Z, known, covariance), expected, atol=1e-8)
     assert_allclose(covariance, spread, atol=1e-8)
+
+
+def test_tables_of_any_order_share_one_kernel():
+    model, Z = FactorModel(np.zeros(4), np.ones((4, 2)), np.ones(4)), np.arange(12.0).reshape(3, 4)
+    expected, compiled = model.filled(Z, Z % 5 > 0), len(fill.signatures)
+    L, psi = np.asfortranarray(model.L), model.psi.copy()
+    psi.flags.writeable = False
+    other = FactorModel(model.mean, L, psi)
+    assert_array_equal(other.filled(np.asfortranarray(Z), np.asfortranarray(Z % 5 > 0)), expected)
+    assert len(fill.signatures) == compiled
 
 
 def log_likelihood(model, Z, known):

@@ -45,15 +45,15 @@ class FactorModel:
 
     def filled(self, Z: Floats, known: Known, covariance: Floats | None = None) -> Floats:
         """Return Z with its holes filled by what is expected there given the rest of the row."""
-        # In one order, whatever that of the table is: the kernel compiles for seconds, once for each.
+        # Row after row, and none read-only: the kernel would compile for seconds for each kind of array.
         X = np.ascontiguousarray(np.where(known, Z - self.mean, 0.0))
-        known, L = np.ascontiguousarray(known), np.ascontiguousarray(self.L)
+        known, L, psi = np.ascontiguousarray(known), np.array(self.L, order="C"), np.array(self.psi)
         # (L Lᵀ + diag ψ)⁻¹, by the Woodbury identity.
         scaled = self.L / self.psi[:, None]
         inner = np.eye(self.L.shape[1]) + self.L.T @ scaled
         precision = np.diag(1 / self.psi) - scaled @ np.linalg.solve(inner, scaled.T)
         added = np.empty((0, 0)) if covariance is None else covariance
-        kernels.conditional.fill(X, known, L, self.psi, precision, added)
+        kernels.conditional.fill(X, known, L, psi, precision, added)
         return np.asarray(X + self.mean)
 
     def improved(self, Z: Floats, known: Known, rank: int) -> tuple[FactorModel, Floats]:
