@@ -381,9 +381,8 @@ def _planted(seed, offsets):
     return np.argwhere(known), values[known], np.argwhere(~known), values[~known]
 
 
-@pytest.mark.parametrize(("seed", "offsets"), [(1, True), (12, False), (17, True)])
+@pytest.mark.parametrize(("seed", "offsets"), [(1, True), (12, False)])
 def test_intervals_of_small_data_hold_what_they_promise_too(seed, offsets):
-    """With the errors of two folds alone, 87.4% to 91.5% of new entries were held."""
     X, y, new, values = _planted(seed, offsets)
     fitted = rf.MatrixCompletion(2, shape=(100, 80), random_state=0).fit(X, y)
     low, high = fitted.predict_interval(new)
