@@ -8,7 +8,7 @@ from typing import Any
 
 from rankfold.distributed import Group
 
-LIMIT = 60  # seconds
+LIMIT = 300  # seconds: for a machine that is busy, not for a hang
 
 
 class Meeting:
