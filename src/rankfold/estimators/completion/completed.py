@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
@@ -25,15 +24,14 @@ from rankfold.estimators.completion.folding import Earlier, Lines, design, solve
 from rankfold.estimators.completion.joint import Shrinkage
 from rankfold.estimators.completion.offsets import predictions
 from rankfold.estimators.completion.pattern import counted
-from rankfold.estimators.completion.reporting import Entries, Making, kept_entries, report_of, shown_settings
-from rankfold.estimators.completion.side.featured import Featured
+from rankfold.estimators.completion.reported import Reported
+from rankfold.estimators.completion.reporting import kept_entries
 from rankfold.estimators.completion.side.learnt import lines_of
 from rankfold.estimators.completion.streaming import Information, checked_forget, information_of, said
 from rankfold.estimators.fitting import all_or_nothing
 from rankfold.estimators.inputs import checked_places
 from rankfold.estimators.tensors import like_given, without_tensors
 from rankfold.fingerprint import fingerprint
-from rankfold.run.trace import Trace
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 18  # predictions made at a time
 
 
-class CompletedMatrix(Featured):
+class CompletedMatrix(Reported):
     """What `MatrixCompletion` does once fitted: mean + b_i + c_j + L_i·R_j, by position or by label."""
 
     bias: bool
@@ -52,10 +50,7 @@ class CompletedMatrix(Featured):
     regularization_: float
     shrinkage_: Shrinkage | None
     value_range_: tuple[float, float] | None
-    trace_: Trace
-    stop_reason_: str
     information_: Information | None
-    _entries: Triples | None = None  # as many of them as a report needs; no file holds them
 
     @overload
     def predict(
@@ -119,49 +114,6 @@ class CompletedMatrix(Featured):
             low_rank[(i < 0) | (j < 0)] = 0.0  # what was never seen has no factor
             out[block] = self._loss.expected(predictions(self.biases_, i, j) + low_rank)
         return out
-
-    def report(
-        self,
-        path: str | os.PathLike[str],
-        X: Any = None,
-        y: ArrayLike | None = None,
-        *,
-        source: str = "the data",
-    ) -> None:
-        """Write an HTML file about the data, the fit and, on entries that were held out, its errors.
-
-        One file without scripts, which needs nothing else: to look at, or to send to somebody. A model that
-        was read from a file, folded in, or fitted to entries on disk, has the values that it was fitted to no
-        more: its report leaves out what only they can tell.
-
-        Parameters
-        ----------
-        path
-            Where to write it.
-        X, y
-            Entries that `fit` was not given, in the same form: what predictions of them are worth beside
-            simpler ones, and how many of them intervals hold. Without any, the report cannot tell.
-        source
-            What the report calls the data.
-
-        Examples
-        --------
-        >>> import os, tempfile, rankfold as rf
-        >>> data = rf.data.random_completion((40, 30), rank=2, oversampling=5, seed=0, noise=0.1)
-        >>> train, held_out = rf.data.split(data, 0.2, seed=0)
-        >>> path = os.path.join(tempfile.mkdtemp(), "report.html")
-        >>> rf.MatrixCompletion(rank=2, random_state=0).fit(train).report(path, held_out)
-        >>> os.path.getsize(path) > 10_000
-        True
-        """
-        from rankfold.report import write_report
-
-        check_is_fitted(self)
-        held_out = None if X is None else Entries(*self._find(X), np.asarray(given_values(X, y), dtype=float))
-        settings = {**shown_settings(self), "stopped": self.stop_reason_}
-        call = f"{self!r}.fit(...).report(...)"
-        making = Making(source, self.trace_[-1].seconds, call, settings)
-        write_report(report_of(self, self._entries, held_out, making), path)
 
     def score(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return R², the part of the variance of y that `predict(X)` explains; of Triples, without y."""
