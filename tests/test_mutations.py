@@ -41,3 +41,12 @@ def test_mutants_are_small_changes_of_what_the_code_does(tmp_path, text, expecte
 def test_a_module_without_tests_is_an_error():
     with pytest.raises(SystemExit, match="which tests"):
         concerning(PACKAGE / "nothing.py")
+
+
+def test_a_change_is_in_the_innermost_function_with_its_decorators(tmp_path):
+    text = "x = 1\n\n\n@cached\ndef f():\n    def g():\n        return 2\n\n    return g\n"
+    (tmp_path / "module.py").write_text(text)
+    source = Source(tmp_path, Path("module.py"))
+    assert source.around((text.index("2"), 0, "")) == range(6, 8)
+    assert source.around((text.index("return g"), 0, "")) == range(4, 10)
+    assert set(source.around((text.index("1"), 0, ""))) >= set(range(1, 10))
