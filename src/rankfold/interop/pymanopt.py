@@ -62,7 +62,8 @@ class LowRank(Manifold):
     ...     S = 2 * (G @ H.T - 1.0)
     ...     return S @ H, S.T @ G
     >>> problem = pymanopt.Problem(manifold, cost, euclidean_gradient=gradient)
-    >>> result = pymanopt.optimizers.ConjugateGradient(verbosity=0).run(problem)
+    >>> start = manifold.geometry.random_point(seed=0)
+    >>> result = pymanopt.optimizers.ConjugateGradient(verbosity=0).run(problem, initial_point=start)
     >>> bool(result.cost < 1e-9)
     True
     """

@@ -182,7 +182,7 @@ def pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
+        if (error.name or "").partition(".")[0] != "matplotlib":
             raise
         words = "plots need matplotlib: pip install 'rankfold[plot]'"
         raise ModuleNotFoundError(words, name="matplotlib") from None
