@@ -1,9 +1,10 @@
 """What tests see alike on any machine: a plain terminal, threads, hypothesis without clock or disk."""
 
 import os
+import signal
 from pathlib import Path
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # A terminal of a fixed width without colours, for this process and those that tests start. Set here, before
 # any test module is imported: typer looks when it is imported.
@@ -17,13 +18,20 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("RANKFOLD_NUM_THREADS", "2")
 
+# What a shell starts in the background ignores Ctrl-C, and so does what that starts; tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # Triton's kernels run in its interpreter where there is no GPU; Triton looks when it is imported.
 if not Path("/dev/nvidiactl").exists():
     os.environ["TRITON_INTERPRET"] = "1"
 
-# No deadline, since a busy machine is no defect; no database, since a checkout may be read-only. Where CI is
-# set every run draws the same examples; `--hypothesis-profile=random` draws a hundred others of each.
-settings.register_profile("random", deadline=None, database=None)
+# No deadline, however slow the draws: a busy machine is no defect; no database, since a checkout may be
+# read-only. Where CI is set every run draws the same examples; `--hypothesis-profile=random` draws a hundred
+# others of each.
+settings.register_profile(
+    "random", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("few", settings.get_profile("random"), max_examples=25)
 settings.register_profile("fixed", settings.get_profile("few"), derandomize=True)
 settings.load_profile("fixed" if os.environ.get("CI") else "few")
