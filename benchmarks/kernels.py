@@ -77,7 +77,7 @@ def c_floor(cost: Completion, L: Any, R: Any, folder: Path) -> Callable[[], floa
 
 
 def _pointer(array: Any) -> ctypes.c_void_p:
-    return ctypes.c_void_p(array.ctypes.data)
+    return array.ctypes.data_as(ctypes.c_void_p)  # which keeps the array: columns in 32 bits are a copy
 
 
 def c_on_one_thread(floor: Callable[[], float]) -> Callable[[], None]:

@@ -33,7 +33,7 @@ def test_results_come_back_in_kind(xp, dtype):
 def test_float32_in_float32_out():
     L, R, dL, dR = (factor.astype(np.float32) for factor in FACTORS)
     single = COST.astype(np.float32)
-    assert single.observed.by_row.indices is COST.observed.by_row.indices
+    assert single.observed.by_row.across is COST.observed.by_row.across
     assert single.observed.dtype == np.float32
     for cost in (COST, single, Completion(*TRIPLES[:2], TRIPLES[2].astype(np.float32), (40, 30))):
         result = cost.evaluate(L, R)

@@ -14,12 +14,12 @@ from rankfold.entries.observed import Observed
 
 def test_bytes_held():
     observed = in_memory(draw(6, 1000, 1000))
-    assert observed.by_row.indices.dtype == np.uint32
-    assert observed.nbytes <= 26 * observed.size
+    assert observed.by_row.across.dtype == observed.by_column.across.dtype == np.uint16
+    assert observed.nbytes <= 22 * observed.size
     held = [
         array
         for side in (observed.by_row, observed.by_column)
-        for array in (side.indptr, side.indices, side.data)
+        for array in (side.indptr, side.across, side.data)
     ]
     assert all(array.base is None or array.base.nbytes <= array.nbytes for array in held)
 
@@ -31,16 +31,17 @@ def test_construction_peaks_at_twice_what_is_held():
     observed = in_memory(entries)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak <= 2 * 26 * observed.size
+    assert peak <= 2 * 20 * observed.size
 
 
-def test_64_bit_indices_give_the_same_bits():
+@pytest.mark.parametrize("index", [np.uint32, np.uint64])
+def test_wide_indices_give_the_same_bits(index):
     entries, loss = draw(7, 50, 60, 0.2), rf.Loss.named("square")
     L, R = factors(entries.shape, 3, count=1)
     narrow = in_memory(entries)
     wide = Observed(
         narrow.shape,
-        *(replace(s, indices=s.indices.astype(np.uint64)) for s in (narrow.by_row, narrow.by_column)),
+        *(replace(s, across=s.indices.astype(index)) for s in (narrow.by_row, narrow.by_column)),
     )
     for one, two in zip(narrow.evaluate(L, R, loss), wide.evaluate(L, R, loss), strict=True):
         assert_array_equal(one, two)
@@ -50,7 +51,7 @@ def test_arrays_are_read_only():
     observed = in_memory(draw(8, 20, 30))
     for store in (observed, observed.astype(np.float32), observed.with_values(lambda i, j, y: 2 * y)):
         for side in (store.by_row, store.by_column):
-            for array in (side.indptr, side.indices, side.data, side.bounds):
+            for array in (side.indptr, side.across, side.data, side.bounds):
                 with pytest.raises(ValueError, match="read-only"):
                     array[0] = 0
 
@@ -58,7 +59,7 @@ def test_arrays_are_read_only():
 def test_positions_are_shared_and_values_are_not():
     observed = in_memory(draw(9, 20, 30))
     for other in (observed.astype(np.float32), observed.with_values(lambda i, j, y: 2 * y)):
-        assert other.by_row.indices is observed.by_row.indices
+        assert other.by_row.across is observed.by_row.across
         assert other.by_row.data is not observed.by_row.data
 
 

@@ -17,7 +17,7 @@ SQUARE = Loss.named("square")
 
 
 def arrays(store):
-    return [getattr(side, name) for side in store.sides for name in ("indptr", "indices", "data", "bounds")]
+    return [getattr(side, name) for side in store.sides for name in ("indptr", "across", "data", "bounds")]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -78,15 +78,15 @@ def test_the_values_of_an_operator_cannot_be_written_to_either():
 
 
 FAULTS = {
-    "an index too large": lambda side: {"indices": np.full_like(side.indices, side.length)},
+    "an index too large": lambda side: {"across": np.full_like(side.across, side.length)},
     "a shorter other side": lambda side: {"length": int(side.indices.max())},
-    "fewer indices": lambda side: {"indices": side.indices[:-1].copy()},
+    "fewer indices": lambda side: {"across": side.across[:-1].copy()},
     "fewer data": lambda side: {"data": side.data[:-1].copy()},
     "more data": lambda side: {"data": np.vstack([side.data, side.data[:1]])},
     "flat data": lambda side: {"data": side.data[:, 0].copy()},
     "three numbers each": lambda side: {"data": np.ones((len(side.data), 3))},
     "complex data": lambda side: {"data": side.data.astype(complex)},
-    "signed indices": lambda side: {"indices": side.indices.astype(np.int64)},
+    "signed indices": lambda side: {"across": side.across.astype(np.int64)},
     "signed pointers": lambda side: {"indptr": side.indptr.astype(np.int64)},
     "a pointer beyond": lambda side: {
         "indptr": np.where(np.arange(side.indptr.size) == 2, 10**9, side.indptr)

@@ -23,7 +23,7 @@ def store_beyond():
     kernel(A)
 
 def gather_beyond():
-    run(sweeps.product(3), 1, 1e9, (bounds, indptr, indices, np.ones(2), A, A.copy()))
+    run(sweeps.product(3), 1, 1e9, (bounds, indptr, indices, np.uint64(0), np.ones(2), A, A.copy()))
 
 def count_beyond():
     edges, counts = np.array([0, 2], np.uint64), np.zeros((1, 2), np.uint64)

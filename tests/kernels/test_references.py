@@ -24,7 +24,7 @@ def test_no_pass_keeps_an_array(monkeypatch):
     cost = rf.Completion.from_triples(data)
     L, R = (np.random.default_rng(k).standard_normal((d, 2)) for k, d in enumerate(data.shape))
     held = [
-        array for side in cost.observed.sides for array in (side.indptr, side.bounds, side.data, side.indices)
+        array for side in cost.observed.sides for array in (side.indptr, side.bounds, side.data, side.across)
     ]
     before = [sys.getrefcount(array) for array in held]
     cost.evaluate(L, R)

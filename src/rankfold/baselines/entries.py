@@ -43,7 +43,7 @@ def check_arrays(*expected: tuple[str, Any, tuple[int, ...]]) -> None:
 
 def run_lines(kernel: Any, side: SortedEntries, width: int, *arguments: Any) -> None:
     """Run a kernel over the entries of the lines of `side`, `width` multiply-adds each."""
-    kernels.pool.run(kernel, side.chunks[1], side.indices.size * width, (*side.stripe(0), *arguments))
+    kernels.pool.run(kernel, side.chunks[1], side.size * width, (*side.stripe(0), *arguments))
 
 
 def residual(observed: Observed, L: Floats, R: Floats) -> SparseMatrix:

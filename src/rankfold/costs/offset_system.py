@@ -214,13 +214,13 @@ def _row_dots(A: Array, B: Array) -> Array:
 
 def _blocks(side: SortedEntries, length: int) -> Iterator[tuple[slice, Any]]:
     """Cut the lines of a plain side into blocks: which lines, and their weights as a sparse matrix."""
-    indptr = side.indptr.astype(np.int64)
+    indptr, columns = side.indptr.astype(np.int64), side.indices
     cuts = np.searchsorted(indptr, np.arange(0, indptr[-1] + BLOCK_ENTRIES, BLOCK_ENTRIES))
     for start, stop in zip(cuts[:-1], np.minimum(cuts[1:], side.lines), strict=True):
         if start < stop:
             entries = slice(indptr[start], indptr[stop])
             data = side.data[entries]
             weights = data[:, 1].astype(np.float64) if data.shape[1] == 2 else np.ones(len(data))
-            indices = side.indices[entries].astype(np.int64)
+            indices = columns[entries].astype(np.int64)
             pointers = indptr[start : stop + 1] - indptr[start]
             yield slice(start, stop), sparse.csr_array((weights, indices, pointers), (stop - start, length))

@@ -29,12 +29,14 @@ class WithoutLines(Cost):
     has_line_blocks: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        side, out = self.cost.observed.by_row, [np.zeros(d, dtype=bool) for d in self.cost.shape]
+        observed = self.cost.observed
+        side, out = observed.by_row, [np.zeros(d, dtype=bool) for d in self.cost.shape]
         out[0][self.rows], out[1][self.cols] = True, True
         left = ~(out[0][side.keys] | out[1][side.indices])
-        weights = side.data[left, 1] if self.cost.observed.weighted else None
+        weights = side.data[left, 1] if observed.weighted else None
         entries = side.keys[left], side.indices[left], side.data[left, 0]
-        store = Observed.from_triples(*entries, self.cost.shape, weights, "keep", warn_of_empty=False)
+        options: dict[str, Any] = {"warn_of_empty": False, "storage": observed.storage}
+        store = Observed.from_triples(*entries, self.cost.shape, weights, "keep", **options)
         self._rest = Completion.from_observed(store, self.cost.loss)
         self.shape, self.quadratic = self.cost.shape, self.cost.quadratic
         self.nonnegative, self.has_line_blocks = self.cost.nonnegative, self.cost.has_line_blocks

@@ -139,7 +139,7 @@ def _sorted(
     del block  # one side after the other, for memory's sake
     for k in range(len(sides)):
         data = sides[k].data.copy()
-        kernels.sorting.settle_ties(sides[k].indptr, sides[k].indices, data)
+        kernels.sorting.settle_ties(sides[k].indptr, sides[k].across, data)
         sides[k] = replace(sides[k], data=data)
     return Observed(shape, sides[0], sides[1])
 

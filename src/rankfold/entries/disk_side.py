@@ -249,7 +249,7 @@ class DiskSide(SortedEntries):
             return self
         indptr = self.ends.view(np.uint64)
         files = self._unstriped(self.files[0]), self._unstriped(self.files[1])
-        return replace(self, indptr=indptr, indices=files[0].array, data=files[1].array, files=files)
+        return replace(self, indptr=indptr, across=files[0].array, data=files[1].array, files=files)
 
     def pattern(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """Positions without stripes."""

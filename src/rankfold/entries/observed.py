@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -20,7 +20,7 @@ from rankfold.entries.sorted_entries import (
     sweep,
 )
 from rankfold.entries.store import Array, EntryLoss, NewValues, Operator
-from rankfold.entries.triple_checks import checked_shape, own_triples, warn_if_empty
+from rankfold.entries.triple_checks import checked_shape, checked_storage, own_triples, warn_if_empty
 from rankfold.entries.values import largest_curvature, sum_at_zero, targets, value_sums
 from rankfold.fingerprint import fingerprint
 from rankfold.remembered import remembered
@@ -30,11 +30,15 @@ Duplicates = Literal["error", "keep"]
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Ω with its data, sorted both ways; build it with `Observed.from_triples`."""
+    """Ω with its data, sorted both ways; build it with `Observed.from_triples`.
+
+    Values may be held in less precision than they are computed with: in float32, and in float64 if `wide`.
+    """
 
     shape: tuple[int, int]
     by_row: SortedEntries
     by_column: SortedEntries
+    wide: bool = field(default=False, kw_only=True)
 
     @staticmethod
     def from_triples(
@@ -45,16 +49,21 @@ class Observed:
         weights: ArrayLike | None = None,
         duplicates: Duplicates = "error",
         warn_of_empty: bool = True,
+        storage: DTypeLike | None = None,
     ) -> Observed:
-        """Check the triples, and sort them both ways; warn of rows and columns without any, or not."""
-        shape = checked_shape(shape)
+        """Check the triples, and sort them both ways; warn of rows and columns without any, or not.
+
+        With `storage`, the type to hold values and weights in, all is computed in float64.
+        """
+        shape, kind = checked_shape(shape), checked_storage(storage)
         index = index_type(shape)
         # One expression: the copies of the input go once the first sort has read them, and its result once
         # the second one has.
         observed = both_ways(
-            sorted_entries(*own_triples(rows, cols, values, weights, shape, index), shape, index, 1), shape
+            sorted_entries(*own_triples(rows, cols, values, weights, shape, index, kind), shape, index, 1),
+            shape,
         )
-        observed = _with_duplicates(observed, rows, cols, duplicates)
+        observed = replace(_with_duplicates(observed, rows, cols, duplicates), wide=kind is not None)
         if warn_of_empty:
             warn_if_empty(observed.counts)
         return observed
@@ -67,7 +76,7 @@ class Observed:
     @property
     def size(self) -> int:
         """|Ω|, the number of observed entries."""
-        return self.by_row.indices.size
+        return self.by_row.size
 
     @property
     def weighted(self) -> bool:
@@ -81,13 +90,18 @@ class Observed:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the values held."""
-        return self.by_row.data.dtype
+        """Type that is computed in, and of what is handed out."""
+        return np.dtype(np.float64) if self.wide else self.by_row.data.dtype
+
+    @property
+    def storage(self) -> np.dtype[Any] | None:
+        """What `from_triples` is told for more such entries: the type held, where another is computed in."""
+        return self.by_row.data.dtype if self.wide else None
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        arrays = ((side.bounds, side.indptr, side.indices, side.data) for side in self.sides)
+        arrays = ((side.bounds, side.indptr, side.across, side.data) for side in self.sides)
         return sum(array.nbytes for each in arrays for array in each)
 
     @property
@@ -108,9 +122,10 @@ class Observed:
         if self.by_row.stripes == self.by_column.stripes == 1:
             return self
         rows, index = self.by_row, index_type(self.shape)
-        return both_ways(
+        plain = both_ways(
             sorted_entries(rows.keys, rows.indices, rows.packed, self.shape, index, 1), self.shape, stripes=1
         )
+        return replace(plain, wide=self.wide)
 
     @remembered
     def fingerprint(self) -> dict[str, str | float]:
@@ -125,13 +140,14 @@ class Observed:
         return {"entries": entries, "weights": weights, **value_sums(side.data)}
 
     def astype(self, dtype: DTypeLike) -> Observed:
-        """Return the same set with values of another type; positions are shared."""
-        return self.with_data(*(side.data.astype(dtype, copy=False) for side in self.sides))
+        """Return the same set with values held, and computed with, in another type; positions are shared."""
+        data = (side.data.astype(dtype, copy=False) for side in self.sides)
+        return replace(self.with_data(*data), wide=False)
 
     def with_data(self, by_row: NDArray[Any], by_column: NDArray[Any]) -> Observed:
         """Return the same set with other data, in both orders; positions are shared."""
         rows, cols = replace(self.by_row, data=by_row), replace(self.by_column, data=by_column)
-        return Observed(self.shape, rows, cols)
+        return replace(self, by_row=rows, by_column=cols)
 
     def with_values(self, values: NewValues) -> Self:
         """Return the same set with the values `values(rows, cols, old)`; positions and weights are kept."""
@@ -140,7 +156,7 @@ class Observed:
         return replace(self, by_row=by_row, by_column=by_column)
 
     def asarray(self, numbers: NDArray[Any]) -> NDArray[Any]:
-        """Numbers as a NumPy array of the type of the values."""
+        """Numbers as a NumPy array of the type that is computed in."""
         return np.asarray(numbers, dtype=self.dtype)
 
     def evaluate(self, L: Array, R: Array, loss: EntryLoss) -> tuple[float, Array, Array]:
@@ -253,17 +269,17 @@ class Observed:
     @property
     def mean_value(self) -> float:
         """The (weighted) mean of the values; without weights, if all are 0."""
-        data = self.by_row.data
+        data = self.by_row.data.astype(self.dtype, copy=False)
         weights = data[:, 1] if self.weighted and data[:, 1].any() else None
         return float(np.average(data[:, 0], weights=weights))
 
     def targets(self, loss: EntryLoss) -> Operator:
         """Return the entries of W that the data ask for, seen from W = 0."""
-        return self.of_data(lambda data: targets(data, loss), self.dtype)
+        return self.of_data(lambda data: targets(data.astype(self.dtype, copy=False), loss), self.dtype)
 
     def largest_curvature(self, loss: EntryLoss) -> float:
         """Return max ℓ''(0, y)."""
-        return largest_curvature(self.by_row.data, loss)
+        return largest_curvature(self.by_row.data, loss, self.dtype)
 
     def value_at_zero(self, loss: EntryLoss) -> float:
         """Mean loss at W = 0."""
@@ -272,10 +288,10 @@ class Observed:
 
 def both_ways(first: SortedEntries, shape: tuple[int, int], stripes: int = 0) -> Observed:
     """Sort entries that are sorted by row both ways, into as many stripes, or as many as pay."""
-    index, turned, size = index_type(shape), shape[::-1], first.indices.size
+    index, turned, size = index_type(shape), shape[::-1], first.size
     of_rows, of_columns = (stripes or stripes_that_pay(size, *lines) for lines in (shape, turned))
     by_column = sorted_entries(first.indices, first.keys, first.packed, turned, index, of_columns)
-    if of_rows == 1 and kernels.sorting.lines_ascend(first.indptr, first.indices):
+    if of_rows == 1 and kernels.sorting.lines_ascend(first.indptr, first.across):
         return Observed(shape, first, by_column)
     del first  # a third of the memory in use
     by_row = sorted_entries(by_column.indices, by_column.keys, by_column.packed, shape, index, of_rows)
@@ -293,7 +309,7 @@ def _with_duplicates(observed: Observed, rows: Any, cols: Any, duplicates: Dupli
         data = []
         for side in observed.sides:
             data.append(side.data.copy())
-            kernels.sorting.settle_ties(side.indptr, side.indices, data[-1])
+            kernels.sorting.settle_ties(side.indptr, side.across, data[-1])
         return observed.with_data(*data)
     line = int(np.searchsorted(by_row.indptr, repeated, side="right")) - 1
     i, j = line % by_row.lines, int(by_row.indices[repeated])

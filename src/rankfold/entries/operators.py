@@ -39,7 +39,7 @@ class SparseMatrix:
     values: tuple[Floats, Floats]
 
     def __post_init__(self) -> None:
-        own = (vector_of("values", each, self.observed.sides[0].indices.size) for each in self.values)
+        own = (vector_of("values", each, self.observed.sides[0].size) for each in self.values)
         object.__setattr__(self, "values", tuple(own))
 
     @property
@@ -161,13 +161,13 @@ def product(
         raise ValueError(f"X must have {side.length} rows and a column or more; got shape {np.shape(X)}")
     block = to_numpy(X)[0].astype(dtype, copy=False)
     rank = block.shape[1]
-    width = kernels.layout.width_for(rank, side.indices.size + side.lines + side.length)
+    width = kernels.layout.width_for(rank, side.size + side.lines + side.length)
     (block,) = kernels.layout.widened(width, block)
     out = np.empty((side.lines, width), dtype)
     kernel = kernels.sweeps.product(width, valued=values is not None)
     for part in side.parts():
         own = part.side
         data = own.data.reshape(-1) if values is None else values(part)
-        arguments = own.bounds, own.indptr, own.indices, data, block, out[part.lines]
-        kernels.pool.run(kernel, own.chunks[1], width * own.indices.size, arguments)
+        arguments = own.bounds, own.indptr, own.across, own.step, data, block, out[part.lines]
+        kernels.pool.run(kernel, own.chunks[1], width * own.size, arguments)
     return like(X, kernels.layout.narrowed(rank, out))

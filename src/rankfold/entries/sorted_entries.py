@@ -22,6 +22,8 @@ MAX_CHUNKS, CHUNK_ENTRIES = 128, 2048
 # With fewer entries per line a stripe costs more than it saves (P2, 80 per line: 3 stripes take as long as
 # none, and 6 a fifth longer); narrower ones save nothing in an evaluation, wider ones lose in a derivative.
 STRIPES = (1 << 11, 20), (1 << 17, 8)
+# Columns of a stripe that 16 bits can tell apart: passes take as long as with 32, the entries less memory.
+NARROW = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,18 +36,21 @@ class SortedEntries:
     Where columns are many they are cut into stripes, and entries are sorted by stripe first: then `indptr`
     has all rows once per stripe. Kernels take stripe after stripe.
 
+    What is held of the columns, and kernels get, is `across`: in 16 bits where stripes are narrow enough, and
+    then counted from the first column of the stripe, which is a multiple of `step`.
+
     Kernels look at no index: that all of them are below `length`, the number of columns, and that all places
     are in the arrays is checked here, once, and the arrays can never be written to again.
     """
 
     indptr: NDArray[np.uint64]
-    indices: NDArray[np.unsignedinteger[Any]]
+    across: NDArray[np.unsignedinteger[Any]]
     data: NDArray[Any]
     bounds: NDArray[np.uint64]
     length: int
 
     def __post_init__(self) -> None:
-        for name in ("indptr", "indices", "data", "bounds"):
+        for name in ("indptr", "across", "data", "bounds"):
             object.__setattr__(self, name, frozen(getattr(self, name)))
         if why := self._fault():
             raise ValueError(f"these are no sorted entries: {why}")
@@ -59,11 +64,11 @@ class SortedEntries:
         types: tuple[Any, ...] = (
             self.indptr.dtype,
             self.bounds.dtype,
-            self.indices.dtype.kind,
+            self.across.dtype.kind,
             self.data.dtype.kind,
         )
         if types != (np.uint64, np.uint64, "u", "f"):
-            return f"indptr, bounds, indices and data have the types {', '.join(map(str, types))}"
+            return f"indptr, bounds, across and data have the types {', '.join(map(str, types))}"
         if (
             self.bounds.ndim != 1
             or self.bounds.size < 2
@@ -80,11 +85,21 @@ class SortedEntries:
             or (self.indptr.size - 1) % self.lines
         ):
             return f"indptr has the shape {self.indptr.shape} for {self.lines} rows"
-        if self.indices.shape != self.data.shape[:1]:
-            return f"there are {self.indices.shape} indices for {len(self.data)} data"
-        if self.indices.size and self.indices.max() >= self.length:
-            return f"an index is {self.indices.max()}, and there are {self.length} columns"
+        if self.across.shape != self.data.shape[:1]:
+            return f"there are {self.across.shape} indices for {len(self.data)} data"
+        if self.size and self._last_column() >= self.length:
+            return f"an index is {self._last_column()}, and there are {self.length} columns"
         return ""
+
+    def _last_column(self) -> int:
+        """The largest column of any entry."""
+        owns = ((s, self.across[self._own(s)]) for s in range(self.stripes))
+        return max(s * int(self.step) + int(own.max()) for s, own in owns if own.size)
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return self.across.size
 
     @property
     def lines(self) -> int:
@@ -101,10 +116,43 @@ class SortedEntries:
         """Numbers of stripes and of chunks in each."""
         return self.stripes, self.bounds.size - 1
 
+    @property
+    def step(self) -> np.uint64:
+        """How many columns a stripe has, where `across` counts from the first of each; else 0."""
+        return np.uint64(-(-self.length // self.stripes) if self.across.dtype == np.uint16 else 0)
+
+    @property
+    def passed(self) -> tuple[Any, ...]:
+        """(bounds, indptr, across, step, data), as kernels get them: data flat."""
+        return self.bounds, self.indptr, self.across, self.step, self.data.reshape(-1)
+
     def stripe(self, s: int) -> tuple[Any, ...]:
-        """(bounds, indptr, indices, data) of stripe s, data flat."""
+        """(bounds, indptr, across, data) of stripe s, data flat."""
         indptr = self.indptr[s * self.lines : (s + 1) * self.lines + 1]
-        return self.bounds, indptr, self.indices, self.data.reshape(-1)
+        return self.bounds, indptr, self.across, self.data.reshape(-1)
+
+    def _own(self, s: int) -> slice:
+        """Which entries are in stripe s."""
+        return slice(int(self.indptr[s * self.lines]), int(self.indptr[(s + 1) * self.lines]))
+
+    @property
+    def indices(self) -> NDArray[np.unsignedinteger[Any]]:
+        """Column of each entry, in 32 bits or more: a copy, where fewer are held."""
+        if self.across.dtype != np.uint16:
+            return self.across
+        indices = self.across.astype(self._index)
+        for s in range(1, self.stripes):
+            own = self._own(s)
+            indices[own] = self.across[own] + np.uint64(s) * self.step
+        return indices
+
+    def columns(self, places: slice | NDArray[np.int64]) -> NDArray[np.unsignedinteger[Any]]:
+        """Columns of some entries, from one place to another or in any order: `indices[places]`."""
+        found = self.across[places]
+        if found.dtype != np.uint16:
+            return found
+        stripes = np.searchsorted(self.indptr[self.lines :: self.lines], np.r_[places], side="right")
+        return (found + stripes.astype(np.uint64) * self.step).astype(self._index)
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -114,8 +162,12 @@ class SortedEntries:
     @property
     def keys(self) -> NDArray[np.unsignedinteger[Any]]:
         """Row of each entry."""
-        rows = np.tile(np.arange(self.lines, dtype=self.indices.dtype), self.stripes)
+        rows = np.tile(np.arange(self.lines, dtype=self._index), self.stripes)
         return np.repeat(rows, self._lengths)
+
+    @property
+    def _index(self) -> type[np.uint32] | type[np.uint64]:
+        return index_type((self.lines, self.length))
 
     @property
     def _lengths(self) -> NDArray[np.int64]:
@@ -132,18 +184,18 @@ class SortedEntries:
         yield Part(slice(0, self.lines), self)
 
     def pattern(self) -> tuple[NDArray[np.int64], NDArray[np.unsignedinteger[Any]]]:
-        """Return (indptr, indices) without stripes: shared with these, where there are none."""
+        """Return (indptr, indices) without stripes: shared with these, where they are held so."""
         if self.stripes == 1:
             return self.indptr.view(np.int64), self.indices
-        indptr = np.concatenate([[0], np.cumsum(self.counts)])
-        places, indices = indptr[:-1].copy(), np.empty_like(self.indices)
+        indptr, own = np.concatenate([[0], np.cumsum(self.counts)]), self.indices
+        places, indices = indptr[:-1].copy(), np.empty_like(own)
         for s in range(self.stripes):
             starts = self.stripe(s)[1].view(np.int64)
             for first, last in pairwise(self.bounds.tolist()):  # a chunk at a time, for memory's sake
                 part, free = starts[first : last + 1], places[first:last]
                 lengths = part[1:] - part[:-1]
                 entries = np.arange(part[0], part[-1])
-                indices[entries + np.repeat(free - part[:-1], lengths)] = self.indices[entries]
+                indices[entries + np.repeat(free - part[:-1], lengths)] = own[entries]
                 free += lengths
         return indptr, indices
 
@@ -156,12 +208,12 @@ class SortedEntries:
     def _revalue(self, data: NDArray[Any], values: NewValues) -> None:
         """Replace the values in `data`, which are the old ones."""
         for s in range(self.stripes):
-            bounds, indptr, indices, _ = self.stripe(s)
+            bounds, indptr, _, _ = self.stripe(s)
             for first, last in pairwise(bounds.tolist()):  # a chunk at a time, for memory's sake
                 starts = indptr[first : last + 1].view(np.int64)
                 entries = slice(int(starts[0]), int(starts[-1]))
                 lines = np.repeat(np.arange(first, last), starts[1:] - starts[:-1])
-                data[entries, 0] = values(lines, indices[entries], data[entries, 0])
+                data[entries, 0] = values(lines, self.columns(entries), data[entries, 0])
 
 
 class Part(NamedTuple):
@@ -197,7 +249,22 @@ def sorted_entries(
         keys = np.add(numbers, keys, out=numbers)
     indptr, indices, packed = kernels.sorting.sort(keys, others, packed, stripes * lines, index)
     real = packed.view(packed.real.dtype).reshape(packed.size, -1)
-    return SortedEntries(indptr, indices, real, chunk_bounds(indptr, lines), length)
+    across = _narrowed(indices, indptr[::lines], length)
+    return SortedEntries(indptr, across, real, chunk_bounds(indptr, lines), length)
+
+
+def _narrowed(
+    indices: NDArray[Any], starts: NDArray[np.uint64], length: int
+) -> NDArray[np.unsignedinteger[Any]]:
+    """Columns as they are held, given where stripes start and where the last one ends."""
+    stripes = starts.size - 1
+    width = -(-length // stripes)
+    if width > NARROW:
+        return indices
+    across = indices.astype(np.uint16)
+    for s in range(1, stripes):  # modulo 2¹⁶, as these are already
+        across[int(starts[s]) : int(starts[s + 1])] -= np.uint16(s * width % 2**16)
+    return across
 
 
 def chunk_bounds(indptr: NDArray[np.uint64], lines: int) -> NDArray[np.uint64]:
@@ -225,8 +292,4 @@ def even_cuts(indptr: NDArray[np.uint64], lines: int, chunks: int) -> NDArray[np
 def sweep(kernel: Callable[..., None], work: float, *passes: tuple[SortedEntries, tuple[Any, ...]]) -> None:
     """Run `kernel` over sides, each with its arguments; `work` is that of all passes, in multiply-adds."""
     chunks = max(side.chunks[1] for side, _ in passes)
-    together = (
-        (side.bounds, side.indptr, side.indices, side.data.reshape(-1), *arguments)
-        for side, arguments in passes
-    )
-    kernels.pool.run(kernel, chunks, work, *together)
+    kernels.pool.run(kernel, chunks, work, *((*side.passed, *arguments) for side, arguments in passes))

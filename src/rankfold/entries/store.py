@@ -67,7 +67,7 @@ class EntryStore(Protocol):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the values held."""
+        """Type that is computed in, where factors do not say; most stores hold values so, too."""
 
     @property
     def weighted(self) -> bool:
@@ -78,7 +78,7 @@ class EntryStore(Protocol):
         """Number of entries of each row, and of each column."""
 
     def asarray(self, numbers: NDArray[Any]) -> Array:
-        """Numbers as an array of the library, in the place and of the type that the entries are in."""
+        """Numbers as an array of the library, in the place that the entries are in and of type `dtype`."""
 
     def evaluate(self, L: Array, R: Array, loss: EntryLoss) -> tuple[float, Array, Array]:
         """Mean loss at W = L Rᵀ, S R and SᵀL, with S its gradient in W. Sums are added up in float64."""

@@ -23,10 +23,29 @@ def checked_shape(shape: Any) -> tuple[int, int]:
     return d1, d2
 
 
+def checked_storage(storage: Any) -> np.dtype[Any] | None:
+    """Return the type that values are to be held in, if one was asked for."""
+    if storage is None:
+        return None
+    try:
+        kind = np.dtype(storage)
+    except TypeError:
+        kind = np.dtype(object)
+    if kind not in (np.float32, np.float64):
+        raise ValueError(
+            f"storage must be 'float32' or 'float64', or None for the type of values; got {storage!r}"
+        )
+    return kind
+
+
 def own_triples(
-    rows: Any, cols: Any, values: Any, weights: Any, shape: tuple[int, int], index: DTypeLike
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Copies of rows, columns and data of the entries, checked; a complex number packs value and weight."""
+    rows: Any, cols: Any, values: Any, weights: Any, shape: tuple[int, int], index: DTypeLike,
+    storage: np.dtype[Any] | None = None,
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:  # fmt: skip
+    """Copies of rows, columns and data of the entries, checked; a complex number packs value and weight.
+
+    Data become numbers of the type `storage`; without it float32 if the values are that, else float64.
+    """
     own_rows = own_indices("rows", rows, shape[0], index)
     own_cols = own_indices("cols", cols, shape[1], index)
     given = real_vector("values", values)
@@ -38,10 +57,11 @@ def own_triples(
         raise ValueError(f"rows, cols and values must have one length: {found}")
     if not given.size:
         raise ValueError("values is empty: give at least one observed entry")
+    kind = (np.float32 if given.dtype == np.float32 else np.float64) if storage is None else storage
     if weights is None:
-        return own_rows, own_cols, own_numbers("values", given)
+        return own_rows, own_cols, own_numbers("values", given, np.empty(given.size, kind))
     # value and weight travel through the sort as one number of twice the size
-    pairs = np.empty((given.size, 2), np.float32 if given.dtype == np.float32 else np.float64)
+    pairs = np.empty((given.size, 2), kind)
     own_numbers("values", given, pairs[:, 0])
     counts = own_numbers("weights", weights, pairs[:, 1])
     if counts.min() < 0:

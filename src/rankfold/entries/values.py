@@ -38,10 +38,10 @@ def targets(data: NDArray[Any], loss: EntryLoss) -> NDArray[Any]:
     return np.asarray(-first / (np.max(second) or 1.0), dtype=y.dtype)
 
 
-def largest_curvature(data: NDArray[Any], loss: EntryLoss) -> float:
-    """Max ℓ''(0, y)."""
+def largest_curvature(data: NDArray[Any], loss: EntryLoss, dtype: np.dtype[Any]) -> float:
+    """Max ℓ''(0, y), computed in a type."""
     y = data[:, 0]
-    parts = (y[first : first + BLOCK] for first in range(0, len(data), BLOCK))
+    parts = (y[first : first + BLOCK].astype(dtype, copy=False) for first in range(0, len(data), BLOCK))
     return max(float(np.max(loss(np.zeros_like(part), part)[2])) for part in parts)
 
 

@@ -52,16 +52,18 @@ def softmax_changes(chances: Any, changes: Any, count: Any) -> None:
 def evaluation_by_row(rank: int) -> Any:
     """Kernel for the sum of the losses, by chunk, and with `partials` for f_L."""
 
-    def kernel(progress, bounds, indptr, indices, data, m, starts, chances, A, B, scale, partials, sums, f_A):  # type: ignore[no-untyped-def]
+    def kernel(  # type: ignore[no-untyped-def]
+        progress, bounds, indptr, indices, step, data, m, starts, chances, A, B, scale, partials, sums, f_A
+    ):
         chances = np.empty_like(chances)  # each thread has its own
         for stripe, c, first in chunks_in_order(progress, bounds, indptr):
-            sum_ = 0.0
+            base, sum_ = stripe * step, 0.0
             for i in range(bounds[c], bounds[c + ONE]):
                 a = load(A, i, rank)
                 gradient = load(f_A, i, rank) if partials and stripe else zero(a)
                 for p in range(indptr[first + i], indptr[first + i + ONE]):
-                    top = starts[indices[p]]
-                    count = starts[np.uint64(indices[p]) + ONE] - top
+                    j = base + np.uint64(indices[p])
+                    top, count = starts[j], starts[j + ONE] - starts[j]
                     y = np.uint64(data[m * p])
                     for k in range(count):
                         chances[k] = total(multiply_add(a, load(B, top + k, rank), zero(a)))
@@ -83,16 +85,17 @@ def evaluation_by_row(rank: int) -> Any:
 def evaluation_by_column(rank: int) -> Any:
     """Kernel for f_R; A is R, in blocks, and B is L."""
 
-    def kernel(progress, bounds, indptr, indices, data, m, starts, chances, A, B, scale, f_A):  # type: ignore[no-untyped-def]
+    def kernel(progress, bounds, indptr, indices, step, data, m, starts, chances, A, B, scale, f_A):  # type: ignore[no-untyped-def]
         chances = np.empty_like(chances)
         for stripe, c, first in chunks_in_order(progress, bounds, indptr):
+            base = stripe * step
             for j in range(bounds[c], bounds[c + ONE]):
                 top, count = starts[j], starts[j + ONE] - starts[j]
                 if not stripe:
                     for k in range(count):
                         store(f_A, top + k, zero(load(A, top + k, rank)))
                 for p in range(indptr[first + j], indptr[first + j + ONE]):
-                    b = load(B, np.uint64(indices[p]), rank)
+                    b = load(B, base + np.uint64(indices[p]), rank)
                     y = np.uint64(data[m * p])
                     for k in range(count):
                         chances[k] = total(multiply_add(load(A, top + k, rank), b, zero(b)))
@@ -109,15 +112,16 @@ def evaluation_by_column(rank: int) -> Any:
 def derivative_by_row(rank: int) -> Any:
     """Kernel for the change of f_L along (dA, dB)."""
 
-    def kernel(progress, bounds, indptr, indices, data, m, starts, chances, A, dA, B, dB, scale, df_A):  # type: ignore[no-untyped-def]
+    def kernel(progress, bounds, indptr, indices, step, data, m, starts, chances, A, dA, B, dB, scale, df_A):  # type: ignore[no-untyped-def]
         chances, changes = np.empty_like(chances), np.empty_like(chances)
         for stripe, c, first in chunks_in_order(progress, bounds, indptr):
+            base = stripe * step
             for i in range(bounds[c], bounds[c + ONE]):
                 a, da = load(A, i, rank), load(dA, i, rank)
                 change = load(df_A, i, rank) if stripe else zero(a)
                 for p in range(indptr[first + i], indptr[first + i + ONE]):
-                    top = starts[indices[p]]
-                    count = starts[np.uint64(indices[p]) + ONE] - top
+                    j = base + np.uint64(indices[p])
+                    top, count = starts[j], starts[j + ONE] - starts[j]
                     y = np.uint64(data[m * p])
                     for k in range(count):
                         b, db = load(B, top + k, rank), load(dB, top + k, rank)
@@ -139,17 +143,18 @@ def derivative_by_row(rank: int) -> Any:
 def derivative_by_column(rank: int) -> Any:
     """Kernel for the change of f_R along (dA, dB); A and dA are in blocks."""
 
-    def kernel(progress, bounds, indptr, indices, data, m, starts, chances, A, dA, B, dB, scale, df_A):  # type: ignore[no-untyped-def]
+    def kernel(progress, bounds, indptr, indices, step, data, m, starts, chances, A, dA, B, dB, scale, df_A):  # type: ignore[no-untyped-def]
         chances, changes = np.empty_like(chances), np.empty_like(chances)
         for stripe, c, first in chunks_in_order(progress, bounds, indptr):
+            base = stripe * step
             for j in range(bounds[c], bounds[c + ONE]):
                 top, count = starts[j], starts[j + ONE] - starts[j]
                 if not stripe:
                     for k in range(count):
                         store(df_A, top + k, zero(load(A, top + k, rank)))
                 for p in range(indptr[first + j], indptr[first + j + ONE]):
-                    b = load(B, np.uint64(indices[p]), rank)
-                    db = load(dB, np.uint64(indices[p]), rank)
+                    b = load(B, base + np.uint64(indices[p]), rank)
+                    db = load(dB, base + np.uint64(indices[p]), rank)
                     y = np.uint64(data[m * p])
                     for k in range(count):
                         a, da = load(A, top + k, rank), load(dA, top + k, rank)
@@ -170,15 +175,16 @@ def derivative_by_column(rank: int) -> Any:
 def blocks_by_row(rank: int) -> Any:
     """Kernel for Q_i + scale Σ w (Σ p b bᵀ - (Σ p b)(Σ p b)ᵀ) of each row, in the place of Q_i."""
 
-    def kernel(progress, bounds, indptr, indices, data, m, starts, chances, A, B, scale, Q):  # type: ignore[no-untyped-def]
+    def kernel(progress, bounds, indptr, indices, step, data, m, starts, chances, A, B, scale, Q):  # type: ignore[no-untyped-def]
         chances, r = np.empty_like(chances), np.uint64(rank)
         mean = np.empty((1, rank), A.dtype)
-        for _, c, first in chunks_in_order(progress, bounds, indptr):
+        for stripe, c, first in chunks_in_order(progress, bounds, indptr):
+            base = stripe * step
             for i in range(bounds[c], bounds[c + ONE]):
                 a = load(A, i, rank)
                 for p in range(indptr[first + i], indptr[first + i + ONE]):
-                    top = starts[indices[p]]
-                    count = starts[np.uint64(indices[p]) + ONE] - top
+                    j = base + np.uint64(indices[p])
+                    top, count = starts[j], starts[j + ONE] - starts[j]
                     for k in range(count):
                         chances[k] = total(multiply_add(a, load(B, top + k, rank), zero(a)))
                     softmax(chances, count, np.uint64(0))
@@ -202,13 +208,14 @@ def blocks_by_row(rank: int) -> Any:
 def blocks_by_column(rank: int) -> Any:
     """Kernel for Q + scale Σ w p (1 - p) b bᵀ of each category of each column, in the place of Q."""
 
-    def kernel(progress, bounds, indptr, indices, data, m, starts, chances, A, B, scale, Q):  # type: ignore[no-untyped-def]
+    def kernel(progress, bounds, indptr, indices, step, data, m, starts, chances, A, B, scale, Q):  # type: ignore[no-untyped-def]
         chances, r = np.empty_like(chances), np.uint64(rank)
-        for _, c, first in chunks_in_order(progress, bounds, indptr):
+        for stripe, c, first in chunks_in_order(progress, bounds, indptr):
+            base = stripe * step
             for j in range(bounds[c], bounds[c + ONE]):
                 top, count = starts[j], starts[j + ONE] - starts[j]
                 for p in range(indptr[first + j], indptr[first + j + ONE]):
-                    i = np.uint64(indices[p])
+                    i = base + np.uint64(indices[p])
                     b = load(B, i, rank)
                     for k in range(count):
                         chances[k] = total(multiply_add(load(A, top + k, rank), b, zero(b)))

@@ -86,7 +86,7 @@ def ridge_lines(rank: int, unknowns: int, weighted: bool) -> Any:
     """
     m = numbers(weighted)
 
-    def kernel(progress, bounds, indptr, indices, data, B, ridges, x, pivots):  # type: ignore[no-untyped-def]
+    def kernel(progress, bounds, indptr, indices, step, data, B, ridges, x, pivots):  # type: ignore[no-untyped-def]
         last = np.uint64(indices.size - 1)
         r, u = np.uint64(rank), np.uint64(unknowns)
         lines = np.uint64(len(x))
@@ -99,13 +99,13 @@ def ridge_lines(rank: int, unknowns: int, weighted: bool) -> Any:
                 for k in range(r):
                     store(Q, k, right)
                 for s in range(stripes):
-                    p, end = indptr[s * lines + i], indptr[s * lines + i + ONE]
+                    base, p, end = s * step, indptr[s * lines + i], indptr[s * lines + i + ONE]
                     # Four entries at a time: Q, which no register holds, is read and written less often.
                     while p + FOUR <= end:
                         for n in range(FOUR):
-                            prefetch(B, np.uint64(indices[min(p + AHEAD + n, last)]), rank)
-                        j0, j1 = np.uint64(indices[p]), np.uint64(indices[p + ONE])
-                        j2, j3 = np.uint64(indices[p + TWO]), np.uint64(indices[p + THREE])
+                            prefetch(B, base + np.uint64(indices[min(p + AHEAD + n, last)]), rank)
+                        j0, j1 = base + np.uint64(indices[p]), base + np.uint64(indices[p + ONE])
+                        j2, j3 = base + np.uint64(indices[p + TWO]), base + np.uint64(indices[p + THREE])
                         b0, b1 = load(B, j0, rank), load(B, j1, rank)
                         b2, b3 = load(B, j2, rank), load(B, j3, rank)
                         at = m * p
@@ -122,7 +122,7 @@ def ridge_lines(rank: int, unknowns: int, weighted: bool) -> Any:
                             store(Q, k, axpy(w3 * B[j3, k], b3, row))
                         p += FOUR
                     while p < end:
-                        j = np.uint64(indices[p])
+                        j = base + np.uint64(indices[p])
                         b = load(B, j, rank)
                         w = data[m * p + ONE] if weighted else 1.0
                         right = axpy(w * data[m * p], b, right)

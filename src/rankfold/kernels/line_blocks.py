@@ -39,13 +39,14 @@ def _blocks(rank: int, loss: Any, of_weighted: bool, _: bool) -> Any:
     ahead, numbers_, any_, is_square = ahead_by(rank), numbers(of_weighted), loss is None, loss == _SQUARE
 
     def kernel(  # type: ignore[no-untyped-def]
-        choices, progress, bounds, indptr, indices, data, A, B, parameter, scale, Q
+        choices, progress, bounds, indptr, indices, step, data, A, B, parameter, scale, Q
     ):
         m, constant = (choices[1], choices[0] == _SQUARE) if any_ else (numbers_, is_square)
         weighted = m > ONE if any_ else of_weighted
         last, r = np.uint64(indices.size - 1), np.uint64(rank)
         second = np.empty(4)
-        for _, c, first in chunks_in_order(progress, bounds, indptr):
+        for stripe, c, first in chunks_in_order(progress, bounds, indptr):
+            base = stripe * step
             for i in range(bounds[c], bounds[c + ONE]):
                 end = indptr[first + i + ONE]
                 for p in range(indptr[first + i], end, _FOUR):
@@ -53,10 +54,10 @@ def _blocks(rank: int, loss: Any, of_weighted: bool, _: bool) -> Any:
                         at = p + k
                         second[k] = 0.0  # beyond the line's end
                         if at < end:
-                            prefetch(B, np.uint64(indices[min(at + ahead, last)]), rank)
+                            prefetch(B, base + np.uint64(indices[min(at + ahead, last)]), rank)
                             second[k] = 2.0 * scale
                             if not constant:
-                                b = load(B, np.uint64(indices[at]), rank)
+                                b = load(B, base + np.uint64(indices[at]), rank)
                                 w = np.float64(total(multiply_add(load(A, i, rank), b, zero(b))))
                                 _, _, curvature = entry_losses(
                                     loss, choices, w, np.float64(data[m * at]), parameter
@@ -64,10 +65,10 @@ def _blocks(rank: int, loss: Any, of_weighted: bool, _: bool) -> Any:
                                 second[k] = curvature * scale
                             if weighted:
                                 second[k] *= data[m * at + ONE]
-                    j0 = np.uint64(indices[p])
-                    j1 = np.uint64(indices[min(p + ONE, end - ONE)])
-                    j2 = np.uint64(indices[min(p + np.uint64(2), end - ONE)])
-                    j3 = np.uint64(indices[min(p + np.uint64(3), end - ONE)])
+                    j0 = base + np.uint64(indices[p])
+                    j1 = base + np.uint64(indices[min(p + ONE, end - ONE)])
+                    j2 = base + np.uint64(indices[min(p + np.uint64(2), end - ONE)])
+                    j3 = base + np.uint64(indices[min(p + np.uint64(3), end - ONE)])
                     b0, b1 = load(B, j0, rank), load(B, j1, rank)
                     b2, b3 = load(B, j2, rank), load(B, j3, rank)
                     b0, b1 = axpy(second[0], b0, zero(b0)), axpy(second[1], b1, zero(b1))

@@ -43,12 +43,13 @@ def _coefficients(rank: int, terms1: int, terms2: int, of_weighted: bool, apart:
     step2, shift2, width = (ONE, np.uint64(0), rank) if apart else (np.uint64(terms2), ONE, terms2 * rank)
 
     def kernel(  # type: ignore[no-untyped-def]
-        chosen, progress, bounds, indptr, indices, data, Ls, Rs, share, origin, sums
+        chosen, progress, bounds, indptr, indices, step, data, Ls, Rs, share, origin, sums
     ):
         m = chosen if any_ else numbers_
         weighted = m > ONE if any_ else of_weighted
         last = np.uint64(indices.size - 1)
         for stripe, c, first in chunks_in_order(progress, bounds, indptr):
+            base = stripe * step
             c0 = c1 = c2 = c3 = c4 = c5 = c6 = c7 = c8 = entries = 0.0
             for i in range(bounds[c], bounds[c + ONE]):
                 if ((origin + i) >> RUN) % share:
@@ -58,13 +59,13 @@ def _coefficients(rank: int, terms1: int, terms2: int, of_weighted: bool, apart:
                 a1 = load(Ls[1], i, rank) if terms1 > 1 else zero(a0)
                 a2 = load(Ls[2], i, rank) if terms1 > 2 else zero(a0)
                 for p in range(indptr[first + i], indptr[first + i + ONE]):
-                    soon = np.uint64(indices[min(p + ahead, last)])
+                    soon = base + np.uint64(indices[min(p + ahead, last)])
                     prefetch(Rs[0], soon, width)
                     if apart and terms2 > 1:
                         prefetch(Rs[1], soon, width)
                     if apart and terms2 > 2:
                         prefetch(Rs[2], soon, width)
-                    j = step2 * np.uint64(indices[p])
+                    j = step2 * (base + np.uint64(indices[p]))
                     b0 = load(Rs[0], j, rank)
                     w0 = multiply_add(a0, b0, zero(a0))
                     w1 = multiply_add(a1, b0, zero(a0)) if terms1 > 1 else zero(a0)

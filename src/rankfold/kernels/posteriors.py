@@ -21,7 +21,7 @@ _TWO, _THREE, _FOUR = (np.uint64(n) for n in (2, 3, 4))
 
 
 @register_jitable
-def _add_line(i, lines, indptr, indices, data, m, centre, M, F, second, first):  # type: ignore[no-untyped-def]
+def _add_line(i, lines, indptr, indices, step, data, m, centre, M, F, second, first):  # type: ignore[no-untyped-def]
     """Add Σ w M_j to `second` and Σ w t F_j to `first`, t = y − centre; return Σ w t².
 
     Four entries at a time: the sums, which no register holds, are read and written a quarter as often.
@@ -29,12 +29,12 @@ def _add_line(i, lines, indptr, indices, data, m, centre, M, F, second, first): 
     squares = 0.0
     K, D = M.shape[1], F.shape[1]
     for s in range(np.uint64((indptr.size - 1) // lines)):
-        p, end = indptr[s * lines + i], indptr[s * lines + i + ONE]
+        base, p, end = s * step, indptr[s * lines + i], indptr[s * lines + i + ONE]
         while p < end:
             stop = end - ONE
             q0, q1, q2, q3 = p, min(p + ONE, stop), min(p + _TWO, stop), min(p + _THREE, stop)
-            j0, j1 = np.uint64(indices[q0]), np.uint64(indices[q1])
-            j2, j3 = np.uint64(indices[q2]), np.uint64(indices[q3])
+            j0, j1 = base + np.uint64(indices[q0]), base + np.uint64(indices[q1])
+            j2, j3 = base + np.uint64(indices[q2]), base + np.uint64(indices[q3])
             w0 = np.float64(data[m * q0 + ONE]) if m == _TWO else 1.0
             w1 = np.float64(data[m * q1 + ONE]) if m == _TWO else 1.0
             w2 = np.float64(data[m * q2 + ONE]) if m == _TWO else 1.0
@@ -131,12 +131,12 @@ def _expected_squares(i, squares, second, first, x, C):  # type: ignore[no-untyp
 def update(progress, entries, moments, alpha, precision, pulls, known, found):  # type: ignore[no-untyped-def]
     """Posteriors of all lines under the priors N(precision⁻¹ pulls_i, precision⁻¹) and noise of 1/alpha.
 
-    `entries` are (bounds, indptr, indices, data, numbers per entry, centre), `moments` (M, F). `known` holds
-    what entries that are not given any more summed up to, as `sums` does, or has no line at all. Of `found`,
-    x gets the means, C the lower triangles of the covariances, errors the expected squares of what is left
-    of each line's values, and logs the logarithms of the covariances' determinants.
+    `entries` are (bounds, indptr, indices, step, data, numbers per entry, centre), `moments` (M, F). `known`
+    holds what entries that are not given any more summed up to, as `sums` does, or has no line at all. Of
+    `found`, x gets the means, C the lower triangles of the covariances, errors the expected squares of what
+    is left of each line's values, and logs the logarithms of the covariances' determinants.
     """
-    bounds, indptr, indices, data, m, centre = entries
+    bounds, indptr, indices, step, data, m, centre = entries
     M, F = moments
     x, C, errors, logs = found
     lines, d, K, D = np.uint64(len(x)), x.shape[1], M.shape[1], F.shape[1]
@@ -149,7 +149,7 @@ def update(progress, entries, moments, alpha, precision, pulls, known, found):  
                 second[k] = known[i, k] if len(known) else 0.0
             for k in range(D):
                 first[k] = known[i, K + k] if len(known) else 0.0
-            squares = _add_line(i, lines, indptr, indices, data, m, centre, M, F, second, first)
+            squares = _add_line(i, lines, indptr, indices, step, data, m, centre, M, F, second, first)
             logs[i] = _solve(i, precision, alpha, pulls, second, first, Q, half, x, C)
             errors[i] = _expected_squares(i, squares, second, first, x, C)
 
@@ -157,7 +157,7 @@ def update(progress, entries, moments, alpha, precision, pulls, known, found):  
 @compiled
 def sums(progress, entries, moments, out):  # type: ignore[no-untyped-def]
     """Σ w M_j and Σ w (y − centre) F_j of each line, side by side."""
-    bounds, indptr, indices, data, m, centre = entries
+    bounds, indptr, indices, step, data, m, centre = entries
     M, F = moments
     lines, K, D = np.uint64(len(out)), M.shape[1], F.shape[1]
     second, first = np.empty(K), np.empty(D)
@@ -165,7 +165,7 @@ def sums(progress, entries, moments, out):  # type: ignore[no-untyped-def]
         for i in range(bounds[c], bounds[c + 1]):
             second[:] = 0.0
             first[:] = 0.0
-            _add_line(i, lines, indptr, indices, data, m, centre, M, F, second, first)
+            _add_line(i, lines, indptr, indices, step, data, m, centre, M, F, second, first)
             for k in range(K):
                 out[i, k] = second[k]
             for k in range(D):

@@ -30,7 +30,7 @@ def hold_out(cost: Completion, held_out: float, seed: int, fold: int = 0) -> tup
     train = Observed.from_triples(
         rows[kept], cols[kept], side.data[kept, 0], cost.shape,
         weights=side.data[kept, 1] if cost.observed.weighted else None,
-        duplicates="keep", warn_of_empty=False,
+        duplicates="keep", warn_of_empty=False, storage=cost.observed.storage,
     )  # fmt: skip
     return Completion.from_observed(train, cost.loss), (rows[test], cols[test], side.data[test])
 

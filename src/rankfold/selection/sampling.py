@@ -23,12 +23,13 @@ def sample_lines(completion: Completion, limit: int, seed: int) -> Completion:
     (d1, d2), observed = completion.shape, completion.observed
     side = observed.by_row if d1 >= d2 else observed.by_column
     lines, entries = _entries_of(side, chosen)
-    rows, cols = (lines, side.indices[entries]) if d1 >= d2 else (side.indices[entries], lines)
+    others = side.columns(entries)
+    rows, cols = (lines, others) if d1 >= d2 else (others, lines)
     sample = Observed.from_triples(
         rows, cols, side.data[entries, 0],
         (len(chosen), d2) if d1 >= d2 else (d1, len(chosen)),
         weights=side.data[entries, 1] if observed.weighted else None,
-        duplicates="keep", warn_of_empty=False,
+        duplicates="keep", warn_of_empty=False, storage=observed.storage,
     )  # fmt: skip
     return Completion.from_observed(sample, completion.loss)
 

@@ -86,7 +86,7 @@ class ConvexLines:
 
     def _modelled(self, x: Floats) -> tuple[SortedEntries, Floats, Floats]:
         """The quadratic model, each line's cost at x, and the sizes of its terms, for rounding's sake."""
-        data = np.empty((self.side.indices.size, 2), self.side.data.dtype)
+        data = np.empty((self.side.size, 2), self.side.data.dtype)
         slopes = np.empty(len(data))
         costs = self._penalties(x)
         sizes, weighted = np.abs(costs), self.side.data.shape[1] == 2
@@ -133,12 +133,12 @@ class ConvexLines:
         return np.asarray(total)
 
     def _parts(self, x: Floats) -> Iterator[_Part]:
-        side, B = self.side, self.B
+        side, B, columns = self.side, self.B, self.side.indices
         A = np.hstack([x, np.ones((len(x), 1), x.dtype)]) if B.shape[1] > x.shape[1] else x
         for first in range(0, self._keys.size, _BLOCK):
             where = slice(first, first + _BLOCK)
             lines, data = self._keys[where], side.data[where].astype(np.float64, copy=False)
-            predicted = np.einsum("pk,pk->p", A[lines], B[side.indices[where]], dtype=np.float64)
+            predicted = np.einsum("pk,pk->p", A[lines], B[columns[where]], dtype=np.float64)
             if self.given is not None:
                 predicted += self.given[where]
             yield _Part(where, lines, predicted, data[:, 0], data[:, 1] if data.shape[1] == 2 else 1.0)

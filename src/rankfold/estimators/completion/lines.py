@@ -44,7 +44,7 @@ def solve_with_pivots(
     ridges = np.ascontiguousarray(ridges, B.dtype)
     for lines, part in side.parts():
         work = len(part.data) * rank * unknowns + part.lines * unknowns**3
-        entries = part.indptr, part.indices, part.data.reshape(-1)
+        _, *entries = part.passed
         own = ridges[lines], x[lines], pivots[lines]
         for bounds in _shares(part, work):
             kernels.pool.run(kernel, len(bounds) - 1, work, (bounds, *entries, B, *own))
@@ -80,9 +80,9 @@ def normal_equations(side: SortedEntries, B: Floats, first: int, last: int) -> t
         indptr = side.indptr[s * side.lines + first : s * side.lines + last + 1]
         parts = [np.empty((d * r, r), B.dtype), np.empty((d, r), B.dtype)]
         work = int(indptr[-1] - indptr[0]) * r**2
-        kernels.pool.run(
-            kernel, _CHUNKS, work, (_bounds(d), indptr, side.indices, side.data.reshape(-1), B, 0.0, *parts)
-        )
+        others = B[s * int(side.step) :]  # what the stripe counts from
+        entries = indptr, side.across, side.data.reshape(-1)
+        kernels.pool.run(kernel, _CHUNKS, work, (_bounds(d), *entries, others, 0.0, *parts))
         total = [a + b for a, b in zip(total, parts, strict=True)] if total else parts
     Q = total[0].reshape(d, r, r)[:, :rank, :rank]
     return np.ascontiguousarray(Q), kernels.layout.narrowed(rank, total[1])

@@ -18,7 +18,7 @@ class Pattern(NamedTuple):
 
     @classmethod
     def of(cls, side: SortedEntries) -> Pattern:
-        """Return the positions of a side; shared with it, unless it is in stripes."""
+        """Return the positions of a side; shared with it, where it holds them so."""
         return cls(*side.pattern())
 
     @property

@@ -175,7 +175,7 @@ def _nearest(loss: Loss, y: NDArray[Any]) -> NDArray[np.float64]:
         return y.astype(np.float64)
     values, places = np.unique(y, return_inverse=True)
     alone = SortedEntries(
-        np.arange(values.size + 1, dtype=np.uint64), np.zeros(values.size, np.uint32),
+        np.arange(values.size + 1, dtype=np.uint64), np.zeros(values.size, np.uint16),
         values.astype(np.float64)[:, None], np.array([0, values.size], dtype=np.uint64), 1,
     )  # fmt: skip
     ridges = np.full((values.size, 1), _NEXT_TO_NONE)

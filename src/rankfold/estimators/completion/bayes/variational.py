@@ -196,8 +196,7 @@ def summed(entries: SortedEntries, centre: float, other: Beliefs, bias: bool) ->
 
 def _passed(entries: SortedEntries, centre: float) -> tuple[Any, ...]:
     """Entries as the kernels want them."""
-    numbers, data = np.uint64(entries.data.shape[1]), entries.data.reshape(-1)
-    return entries.bounds, entries.indptr, entries.indices, data, numbers, centre
+    return *entries.passed, np.uint64(entries.data.shape[1]), centre
 
 
 def products(X: Floats, Z: Floats, bias: bool) -> Floats:
