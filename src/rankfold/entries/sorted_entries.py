@@ -166,8 +166,8 @@ class SortedEntries:
         return np.repeat(rows, self._lengths)
 
     @property
-    def _index(self) -> type[np.uint32] | type[np.uint64]:
-        return index_type((self.lines, self.length))
+    def _index(self) -> np.dtype[np.unsignedinteger[Any]]:
+        return np.dtype(index_type((self.lines, self.length)))
 
     @property
     def _lengths(self) -> NDArray[np.int64]:

@@ -28,7 +28,7 @@ def checked_storage(storage: Any) -> np.dtype[Any] | None:
     if storage is None:
         return None
     try:
-        kind = np.dtype(storage)
+        kind: np.dtype[Any] = np.dtype(storage)
     except TypeError:
         kind = np.dtype(object)
     if kind not in (np.float32, np.float64):
