@@ -1,6 +1,6 @@
 """How entries are held: columns in 32 bits or in 16, values in float64 or in float32, side by side.
 
-    python -m benchmarks.storage [--only P1 P2] [--seconds 8]
+    python -m benchmarks.storage [--only P1 P2] [--ranks 10] [--seconds 8]
 
 Evaluations and derivatives, factors in float64, on one thread and on two; all routes of an instance and a
 rank take turns, and medians are compared. Prints a table for docs/benchmarks.md and writes
@@ -26,7 +26,7 @@ from rankfold.costs import Completion
 from rankfold.kernels.pool import threads
 
 INSTANCES = {"P1": P1, "P2": P2, "10⁷ entries": Instance((50_000, 50_000), 10, 10)}
-RANKS = 5, 10, 50
+RANKS = [5, 10, 50]
 PASSES = "evaluate", "derivative"
 
 
@@ -69,6 +69,7 @@ def row(result: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", nargs="*", choices=INSTANCES, help="these instances")
+    parser.add_argument("--ranks", nargs="*", type=int, default=RANKS)
     parser.add_argument("--seconds", type=float, default=8.0, help="for each instance and rank")
     options = parser.parse_args()
     heads = [f"{what}, {count}" for what in PASSES for count in ("one thread", f"{threads()} threads")]
@@ -77,7 +78,7 @@ def main() -> None:
     with threadpool_limits(1, user_api="blas"):
         for name in options.only or INSTANCES:
             costs = held(name)
-            for rank in RANKS:
+            for rank in options.ranks:
                 results.append(measure(name, rank, costs, options.seconds))
                 print(row(results[-1]), flush=True)
     out = Path(__file__).parent / "results" / "storage.json"

@@ -211,3 +211,23 @@ def test_a_storage_that_is_none_is_named(storage):
 def test_on_a_gpu_values_are_held_as_they_are_computed_with():
     with pytest.raises(ValueError, match="storage is for entries in memory: leave it out with device='cuda'"):
         rf.Completion([0], [0], [1.0], (1, 1), storage="float32", device="cuda")
+
+
+def test_what_goes_to_a_gpu_is_of_the_type_that_is_computed_in(monkeypatch):
+    entries, given = representable(), []
+    triples = entries.rows, entries.cols, entries.values, entries.shape
+    cost = rf.Completion(*triples, weights=entries.weights, storage="float32")
+
+    class Store:
+        @staticmethod
+        def from_triples(*arguments):
+            given.extend(arguments)
+            return cost.observed
+
+    monkeypatch.setattr("rankfold.costs.completion._gpu_store", lambda *arguments: Store)
+    cost.on("cuda")
+    rows, cols, values, _, weights, *_ = given
+    assert values.dtype == weights.dtype == np.float64
+    order = np.lexsort((entries.cols, entries.rows))
+    for found, due in zip((rows, cols, values, weights), (*triples[:3], entries.weights), strict=True):
+        assert_array_equal(found, due[order])

@@ -179,7 +179,7 @@ class Completion(Cost):
         return cls(rows, cols, values, shape or (1, 1), **options)
 
     def astype(self, dtype: DTypeLike) -> Completion:
-        """Return the same cost with its data held in another precision; positions are shared, not copied."""
+        """Return the same cost with data held, and computed with, in another type; positions are shared."""
         return self.from_observed(self.store.astype(dtype), self.loss)
 
     def on(self, device: str) -> Completion:
