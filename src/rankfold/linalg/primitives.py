@@ -98,10 +98,13 @@ def _own_gram(A: Array, B: Array) -> NDArray[Any]:
     """AᵀB in the library of both, or in NumPy where they are of two; with the bits of (BᵀA)ᵀ.
 
     Which of two arrays is the older one differs between a run and one that is resumed, and some BLAS round by
-    that.
+    that. So NumPy's are taken in the order of their first numbers, and others both ways.
     """
     if type(A) is not type(B):
         A, B = on_host(A), on_host(B)
+    if type(A) is np.ndarray and A is not B and (a := A.item(0)) != (b := B.item(0)):
+        ordered: NDArray[Any] = A.T.dot(B) if a < b else B.T.dot(A).T
+        return ordered
     return on_host(A.T @ A if A is B else (A.T @ B + (B.T @ A).T) / 2)
 
 
@@ -109,7 +112,12 @@ def _plain_sum(terms: Sequence[Term]) -> Array:
     """Σ A_k S_k in the library of the arrays."""
     total: Array = None
     for A, S in terms:
-        part = S * A if isinstance(S, float) else A @ array_namespace(A).asarray(S, device=device(A))
+        if isinstance(S, float):
+            part = S * A
+        elif type(A) is np.ndarray:
+            part = A.dot(S)
+        else:
+            part = A @ array_namespace(A).asarray(S, device=device(A))
         if total is None:
             total = part
         else:
