@@ -53,3 +53,10 @@ def test_small_arrays_are_numpys_own():
     with memory.reused():
         assert memory.empty((memory.LEAST // 8 - 1,), np.float64).base is None
         assert memory.empty((memory.LEAST // 8,), np.float64).base is not None
+
+
+def test_of_many_shapes_only_the_last_ones_are_kept():
+    with memory.reused():
+        for rank in range(2, 5 + memory.SHAPES):
+            memory.empty((SHAPE[0], rank), np.float64)
+        assert [shape[1] for shape, _ in memory._kept] == list(range(5, 5 + memory.SHAPES))

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 LEAST = 1 << 16  # bytes: smaller arrays come from memory that the process holds anyway
+SHAPES = 8  # for which memory is kept: a run whose rank grows would gather that of all ranks
 
 _runs: set[object] = set()  # those that last; sets, lists and dictionaries change in one step each
 _kept: dict[Any, list[NDArray[Any]]] = {}
@@ -31,6 +32,8 @@ class _Lent:
     def __del__(self) -> None:
         if _runs:
             _kept.setdefault(self.key, []).append(self.memory)
+            for oldest in list(_kept)[:-SHAPES]:
+                _kept.pop(oldest, None)
 
 
 def empty(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:

@@ -29,8 +29,8 @@ Part = tuple[list[Array], list[tuple[int, int]]]  # few arrays, and which of the
 LEAST = 1 << 14
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 # What a multiply-add over rows in order takes of the time of one over gathered rows, which the pool counts:
-# 0.11 ns and 0.49 at rank 5 (P2), 0.07 and 0.2 at rank 20 (P5).
-_IN_ORDER = 1 / 4
+# 0.11 ns and 0.49 at rank 5 (P2), 0.07 and 0.2 at rank 20 (P5), half of it for memory that threads share.
+_IN_ORDER = 1 / 8
 
 
 def on_host(A: Array) -> NDArray[Any]:
