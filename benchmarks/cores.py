@@ -29,6 +29,7 @@ from benchmarks.instances import P2, Instance
 from benchmarks.iteration import Timed, seconds
 from benchmarks.kernels import c_floor
 from rankfold.kernels import pool
+from rankfold.linalg.memory import reused
 from rankfold.run.blas import one_blas_thread
 
 COLUMNS = (
@@ -129,7 +130,8 @@ def main():
     options = parser.parse_args()
     threads = [int(count) for count in options.threads.split(",")]
     d = round(options.entries / 5 / 10 / 2)
-    with tempfile.TemporaryDirectory() as folder, one_blas_thread():
+    # as in a run; the C loop has memory of its own, too
+    with tempfile.TemporaryDirectory() as folder, one_blas_thread(), reused():
         measure("P2", P2, threads, 3, options.parts, Path(folder))
         measure("large", Instance((d, d), 10, 5), threads, 1, options.parts, Path(folder))
 

@@ -141,10 +141,10 @@ class Tall:
 
 def _times(S: Small, T: NDArray[Any]) -> NDArray[Any]:
     """S T. `dot` takes half as long for small matrices as the operator."""
-    if type(S) is not float:
-        product: NDArray[Any] = S.dot(T)
-        return product
-    return T if S == 1.0 else S * T
+    if isinstance(S, float):
+        return T if S == 1.0 else S * T
+    product: NDArray[Any] = S.dot(T)
+    return product
 
 
 def _added(S: Small, T: Small) -> Small:
@@ -165,7 +165,7 @@ def lazy_gram(A: Tall, B: Tall) -> NDArray[Any]:
             elif T != 1.0:
                 M = M * T
             row = M if row is None else row + M
-        row = _times(S if type(S) is float else S.T, row)
+        row = _times(S if isinstance(S, float) else S.T, row)
         total = row if total is None else total + row
     result: NDArray[Any] = total
     return result
