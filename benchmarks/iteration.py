@@ -1,4 +1,4 @@
-"""What an iteration of conjugate gradients costs beside its passes over the entries; a whole fit, likewise.
+"""What an iteration of the default solver costs beside its passes over the entries; a whole fit, likewise.
 
     python -m benchmarks.iteration [--only P1 P2 1e7] [--threads 1,2] [--against CHECKOUT] [--cpu]
 
@@ -96,7 +96,7 @@ def measure(instance, repeats):
     svds = sparse.csr_array((data.values, (data.rows, data.cols)), data.shape)
     problem = rf.Problem.of(cost, rank)
     x0 = problem.start()
-    fit = lambda: rf.minimize(problem, rf.ConjugateGradient(), x0, tolerance=1e-20)  # noqa: E731
+    fit = lambda: rf.minimize(problem, x0=x0, tolerance=1e-20)  # noqa: E731
     if repeats > 1:
         fit()  # compiles
     start, _ = seconds(problem.start, repeats)

@@ -61,7 +61,15 @@ def test_threads_are_otherwise_as_many_as_processors(monkeypatch):
 
 @pytest.mark.parametrize(
     ("chunks", "work", "helpers"),
-    [(10, 1e6, 3), (3, 1e6, 2), (1, 1e6, 0), (10, 59_999, 0), (10, 60_000, 1), (10, 120_000, 2)],
+    [
+        (10, 1e6, 3),
+        (3, 1e6, 2),
+        (1, 1e6, 0),
+        (10, 59_999, 0),
+        (10, 60_000, 1),
+        (10, 239_999, 1),
+        (10, 240_000, 2),
+    ],
 )
 def test_as_many_threads_work_as_have_enough_to_do(monkeypatch, chunks, work, helpers):
     monkeypatch.setenv("RANKFOLD_NUM_THREADS", "4")
@@ -110,14 +118,16 @@ def test_an_error_in_a_helper_reaches_the_caller(monkeypatch):
         pool.run(kernel, 2, 1e9, ())
 
 
-def test_what_a_thread_left_undone_is_done_in_the_end():
+def test_what_a_thread_left_undone_is_done_in_the_end(monkeypatch):
+    monkeypatch.setenv("RANKFOLD_NUM_THREADS", "2")
+    monkeypatch.setattr(pool._pool, "ask", lambda job, helpers: None)
     calls = []
 
     def kernel(progress):
         calls.append(int(progress[PATIENCE]))
         progress[LEFT] = len(calls) == 1
 
-    pool.run(kernel, 1, 1e9, ())
+    pool.run(kernel, 2, 1e9, ())
     assert calls == [1_333_333, 1_333_333]  # a tenth of the time, in looks
 
 

@@ -14,7 +14,9 @@ from dense import DenseCost
 from geometry.variants import VARIANTS, bounded_symmetry, minus, seeds, velocity, well_conditioned_point
 from rankfold.costs.data_metric import SHARE
 from rankfold.costs.offsets import GivenOffsets
+from rankfold.linalg import svd_of_product
 from rankfold.solvers import conjugate_gradient
+from rankfold.solvers.conjugate_gradient import taken_up
 from rankfold.solvers.metric import CHOICES, Metric
 from rankfold.solvers.progress import Progress
 
@@ -185,6 +187,43 @@ def test_blocks_are_formed_again_once_the_factors_have_turned_or_curvatures_move
 def test_an_unknown_metric_is_refused(solver):
     with pytest.raises(ValueError, match="metric must be one of 'auto', 'data', 'geometry', not 'x'"):
         solver(metric="x")
+
+
+@pytest.fixture(scope="module")
+def solution():
+    """A problem, and the singular value decomposition of the matrix that fits it."""
+    problem = rf.Problem.of(completion(oversampling=8.0), 3)
+    result = rf.minimize(problem, tolerance=1e-26)
+    assert result.converged
+    return problem, svd_of_product(*result.x)
+
+
+def test_from_a_good_start_the_default_forms_the_metric_once_after_two_steps():
+    problem = rf.Problem.of(completion(oversampling=12), 3)
+    x = problem.start()
+    assert 0.01 < problem.at(x).value / problem.cost.value_at_zero < 0.5
+    result = rf.minimize(problem, x0=x, tolerance=1e-20)
+    assert result.converged
+    assert (result.trace["blocks"].tolist()[:3], result.trace["blocks"].sum()) == ([0, 0, 1], 1)
+    first = rf.ConjugateGradient().init(problem, x)
+    assert (first.metric, first.trial.start) == (Metric(wait=2), x)
+    assert taken_up(rf.ConjugateGradient(), problem, x).metric.formed is not None  # in the midst of a run
+    assert taken_up(rf.TrustRegion(), problem, x).radius == rf.TrustRegion().init(problem, x).radius
+    here = problem.at(x)
+    assert Metric(wait=2).moved(here) == Metric(wait=1)
+    assert Metric(wait=1).moved(here) == Metric(here)
+
+
+def test_only_the_default_choice_for_the_square_loss_waits_and_only_from_a_good_start(solution):
+    problem, (U, s, V) = solution
+    for part, waits in ((0.49, True), (0.51, False), (0.011, True), (0.009, False)):
+        here = problem.at(problem.geometry.from_svd(U, (1 - part**0.5) * s, V))
+        assert here.value == pytest.approx(part * problem.cost.value_at_zero)
+        assert (Metric.chosen("auto", here, patient=True).wait == 2) == waits
+        assert Metric.chosen("data", here, patient=True).formed is here
+    cost = completion(loss="logistic")
+    here = rf.Problem.of(cost, 3).at(rf.Problem.of(cost, 3).start())
+    assert Metric.chosen("auto", here, patient=True).formed is here
 
 
 def getting_nowhere(state):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rankfold.entries.operators import Turned
 from rankfold.entries.store import Array, Operator
 from rankfold.linalg import asarray_like, identity_like, rows_like, thin_svd
+from rankfold.linalg.memory import reused
 from rankfold.linalg.primitives import grams, on_host, sums
 
 # Residuals of this part of σ_1 make singular values right to about its square. The zero-filled data are much
@@ -27,6 +28,7 @@ MIN_WIDTH = 4  # of a block: narrower ones take more steps than they save time
 MOST_NORMAL = 1 << 18
 
 
+@reused()
 def dominant_svd(
     S: Operator, rank: int, seed: int = 0, first: Array | None = None, tolerance: float = TOLERANCE
 ) -> tuple[Array, Array, Array]:

@@ -23,6 +23,7 @@ from rankfold.entries.store import Array, EntryLoss, NewValues, Operator
 from rankfold.entries.triple_checks import checked_shape, checked_storage, own_triples, warn_if_empty
 from rankfold.entries.values import largest_curvature, sum_at_zero, targets, value_sums
 from rankfold.fingerprint import fingerprint
+from rankfold.linalg.memory import empty
 from rankfold.remembered import remembered
 
 Duplicates = Literal["error", "keep"]
@@ -165,7 +166,7 @@ class Observed:
         kernel = kernels.sweeps.evaluation(A.shape[1], loss.kernel_key, self.weighted, few=self.few)
         constants = loss.parameter, 1 / self.size
         sums, again = np.empty(self.by_row.chunks), np.empty(self.by_column.chunks)
-        f_L, f_R = np.empty_like(A), np.empty_like(B)
+        f_L, f_R = (empty(Z.shape, Z.dtype) for Z in (A, B))
         by_row, by_column = (A, B, *constants, sums, f_L), (B, A, *constants, again, f_R)
         sweep(kernel, 2 * self.size * A.shape[1], (self.by_row, by_row), (self.by_column, by_column))
         f_L, f_R = (kernels.layout.narrowed(np.shape(L)[1], f) for f in (f_L, f_R))

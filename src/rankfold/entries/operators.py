@@ -15,6 +15,7 @@ from rankfold.entries.arrays import like, to_numpy
 from rankfold.entries.given_arrays import vector_of
 from rankfold.entries.sorted_entries import Part, SortedEntries
 from rankfold.entries.store import Array, Operator
+from rankfold.linalg.memory import empty
 
 Floats = NDArray[Any]
 
@@ -163,7 +164,7 @@ def product(
     rank = block.shape[1]
     width = kernels.layout.width_for(rank, side.size + side.lines + side.length)
     (block,) = kernels.layout.widened(width, block)
-    out = np.empty((side.lines, width), dtype)
+    out = empty((side.lines, width), dtype)
     kernel = kernels.sweeps.product(width, valued=values is not None)
     for part in side.parts():
         own = part.side

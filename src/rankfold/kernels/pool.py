@@ -14,13 +14,17 @@ import os
 import queue
 import threading
 from collections.abc import Callable
+from math import sqrt
 from typing import Any
 
 from numba.core.compiler_lock import global_compiler_lock
 
 from rankfold.kernels.chunks import LEFT, new_progress
 
-# Multiply-adds over gathered rows that take as long as to wake a helper, about 20 µs.
+# Multiply-adds over gathered rows that take as long as to wake a helper, about 20 µs. Helpers come one after
+# the other, each once it has had the GIL, so that the last of n comes after n such times: that it finds its
+# share of the work still there takes n² of them. (P2 on 16 cores with all helpers asked for anything: Grams
+# and sums of tall arrays took as long on 16 threads as on 4, for the caller had to wait for its turn too.)
 WORTH_A_HELPER = 60_000
 
 # How long threads may wait for each other (`chunks_in_order`), in looks of about 15 ns: a tenth of the time
@@ -144,12 +148,12 @@ def run(kernel: Callable[..., None], chunks: int, work: float, *passes: tuple[An
     """
     patience = max(MIN_PATIENCE, int(work * PATIENCE_PER_WORK))
     counted = [(new_progress(patience, chunks), *arguments) for arguments in passes]
-    most = min(chunks, 1 + int(work / WORTH_A_HELPER))
+    most = min(chunks, 1 + int(sqrt(work / WORTH_A_HELPER)))
     helpers = min(most, threads()) - 1 if most > 1 else 0
-    if helpers:
-        _together(_Job(kernel, counted), helpers)
-    else:  # without what only others need
+    if not helpers:  # without what only others need
         _alone(kernel, counted)
+        return
+    _together(_Job(kernel, counted), helpers)
     if any(arguments[0][LEFT] for arguments in counted):
         _alone(kernel, counted)  # what is left undone by those who made room for others
 

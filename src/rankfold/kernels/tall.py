@@ -26,7 +26,7 @@ _FOUR = np.uint64(4)
 @functools.lru_cache(maxsize=64)
 def cuts(rows: int, rank: int) -> Any:
     """Bounds of chunks of rows: few enough for the r×r sums of all of them to be small beside the arrays."""
-    count = min(MOST_CHUNKS, max(1, rows // max(_FEWEST_ROWS, 8 * rank)))
+    count = min(MOST_CHUNKS, max(1, rows // max(_FEWEST_ROWS, 32 * rank)))
     return np.linspace(0, rows, count + 1).astype(np.uint64)
 
 

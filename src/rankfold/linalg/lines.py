@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rankfold import kernels
 from rankfold.linalg import on_gpu
+from rankfold.linalg.memory import empty
 from rankfold.linalg.primitives import on_host
 
 Array = Any
@@ -52,7 +53,7 @@ def applied(*sides: Applied) -> list[Array]:
     """Return what each side asks for, in the type of x."""
     if on_gpu.holds(sides[0].inverse):
         return _applied_on_gpu(*sides)
-    outs, passes = [np.empty(x.shape) for _, _, x in sides], []
+    outs, passes = [empty(x.shape, np.float64) for _, _, x in sides], []
     for (inverse, N, x), out in zip(sides, outs, strict=True):
         own = np.ascontiguousarray(N, np.float64)
         passes.append((_bounds(len(x)), inverse, own, np.ascontiguousarray(own.T), x, out))

@@ -40,9 +40,11 @@ class Leaf:
         """Return the product of the transpose of this array with the other."""
         if self.serial > other.serial:
             return other.gram(self).T
-        if self.serial not in other.grams:
+        known = other.grams.get(self.serial)
+        if known is None:
             learn([(self, other)])
-        return other.grams[self.serial]
+            known = other.grams[self.serial]
+        return known
 
 
 def learn(*sides: Iterable[tuple[Leaf, Leaf]]) -> None:
@@ -50,8 +52,9 @@ def learn(*sides: Iterable[tuple[Leaf, Leaf]]) -> None:
     wanted = []
     for pairs in sides:
         missing = {}
-        for a, b in pairs:
-            old, young = (a, b) if a.serial <= b.serial else (b, a)
+        for old, young in pairs:
+            if old.serial > young.serial:
+                old, young = young, old
             if old.serial not in young.grams:
                 missing[old.serial, young.serial] = old, young
         if missing:
@@ -108,7 +111,7 @@ class Tall:
         return host
 
     def __matmul__(self, S: NDArray[Any]) -> Tall:
-        terms = {leaf: A * S if type(A) is float else A @ S for leaf, A in self.terms.items()}
+        terms = {leaf: _times(A, S) for leaf, A in self.terms.items()}
         return Tall(terms, (self.shape[0], S.shape[1]))
 
     def __add__(self, other: Tall) -> Tall:
@@ -136,6 +139,14 @@ class Tall:
         return self.__mul__(1.0 / divisor)
 
 
+def _times(S: Small, T: NDArray[Any]) -> NDArray[Any]:
+    """S T. `dot` takes half as long for small matrices as the operator."""
+    if isinstance(S, float):
+        return T if S == 1.0 else S * T
+    product: NDArray[Any] = S.dot(T)
+    return product
+
+
 def _added(S: Small, T: Small) -> Small:
     if isinstance(S, float):
         return S + T if isinstance(T, float) else _added(T, S)
@@ -146,17 +157,16 @@ def lazy_gram(A: Tall, B: Tall) -> NDArray[Any]:
     """Return AᵀB, from the Grams of the leaves."""
     total: Any = None
     for a, S in A.terms.items():
+        row: Any = None  # AᵀB, of this term of A
         for b, T in B.terms.items():
             M = a.gram(b)
-            if not isinstance(S, float):
-                M = S.T @ M
-            elif S != 1.0:
-                M = S * M
             if type(T) is not float:
-                M = M @ T
+                M = M.dot(T)
             elif T != 1.0:
                 M = M * T
-            total = M if total is None else total + M
+            row = M if row is None else row + M
+        row = _times(S if isinstance(S, float) else S.T, row)
+        total = row if total is None else total + row
     result: NDArray[Any] = total
     return result
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from rankfold.geometry.base import Geometry, Point
 from rankfold.interrupts import KEEP, Scope, interruptible
+from rankfold.linalg.memory import reused
 from rankfold.problem import Counts, Problem
 from rankfold.run.blas import one_blas_thread
 from rankfold.run.checkpoint import Checkpoint, Writer, load
@@ -93,7 +94,7 @@ def minimize(
     if x0 is not None and resume is not None:
         raise ValueError("give x0 or resume, not both: a resumed run starts where the file says")
     with Scope(KEEP) as scope:
-        with one_blas_thread(), display(verbose, type(method).__name__) as show:
+        with one_blas_thread(), reused(), display(verbose, type(method).__name__) as show:
             saved = None if resume is None else team.interruptible(load, resume, method, problem)
             began = began if saved is None else perf_counter() - saved.seconds
             run = _Run(method, problem, rules, began, show, writer, callback, scope, team)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from rankfold.geometry.base import Point
@@ -92,7 +93,7 @@ class Auto:
                 bad = f"the start is {here.value / zero:.0f} times as bad as W = 0"
                 report = StepReport(note=f"{bad}, its leading pair is not: RankContinuation")
                 return AutoState(inner=leading, level=1, start=x0, report=report)
-        return AutoState(inner=ConjugateGradient().begin(here), level=0, start=x0)
+        return AutoState(inner=ConjugateGradient().begin(here, patient=True), level=0, start=x0)
 
     def step(self, problem: Problem, state: AutoState) -> AutoState:
         """Let the method at work take a step; or hand over to the next, if it stagnates."""
@@ -126,16 +127,22 @@ def _crawls(problem: Problem, state: AutoState) -> bool:
     return far and state.progress.slower(_CRAWL, _PART)
 
 
+@lru_cache(maxsize=16)  # every step asks for them
+def _chosen(slow: float, rank: int, full_rank: bool, lines: bool) -> tuple[Method[Any], ...]:
+    second: Method[Any] = TrustRegion()
+    if lines:
+        second = TrimmedContinuation()
+    elif rank > 1 and full_rank:
+        second = ReweightedContinuation()
+    if rank == 1:
+        return ConjugateGradient(), second
+    return ConjugateGradient(), RankContinuation(slow=slow, settled=0.02), second
+
+
 def _methods(problem: Problem) -> tuple[Method[Any], ...]:
     # A continuation writes W in other factors, which a cost that depends on them does not allow.
     if problem.geometry.has_factors and problem.cost.factored is not False:
         return ConjugateGradient(), TrustRegion()
-    second: Method[Any] = TrustRegion()
-    if determined(problem):
-        second = TrimmedContinuation()
-    elif problem.geometry.rank > 1 and isinstance(problem.geometry, FullRank):
-        second = ReweightedContinuation()
-    if problem.geometry.rank == 1:
-        return ConjugateGradient(), second
     slow = _SOON if oversampling(problem) >= _AMPLE else _SLOW
-    return ConjugateGradient(), RankContinuation(slow=slow, settled=0.02), second
+    full_rank = isinstance(problem.geometry, FullRank)
+    return _chosen(slow, problem.geometry.rank, full_rank, determined(problem))

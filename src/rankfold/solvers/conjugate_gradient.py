@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from rankfold.geometry.base import Point, Tangent, lincomb, scale
 from rankfold.geometry.lazily import introduce
 from rankfold.problem import Here, Problem
-from rankfold.solvers.base import Located, Nested, StepReport
+from rankfold.solvers.base import Located, Method, Nested, StepReport
 from rankfold.solvers.line_search import (
     NO_STEP,
     Step,
@@ -106,14 +106,14 @@ class ConjugateGradient:
 
     def init(self, problem: Problem, x0: Point) -> ConjugateGradientState:
         """Start at x0, down the gradient."""
-        return self.begin(problem.at(x0))
+        return self.begin(problem.at(x0), patient=True)
 
-    def begin(self, here: Here) -> ConjugateGradientState:
-        """Start here, down the gradient."""
-        metric = Metric.chosen(self.metric, here)
+    def begin(self, here: Here, patient: bool = False) -> ConjugateGradientState:
+        """Start here, down the gradient; where `patient`, the metric of the data may be formed later."""
+        metric = Metric.chosen(self.metric, here, patient)
         uphill = metric.lazy_gradient(here)
         state = _downhill(here, metric, uphill, t=0.0, calibration=1.0, report=StepReport())
-        tried = self.metric == "auto" and metric.formed is not None
+        tried = self.metric == "auto" and (metric.formed is not None or metric.wait > 0)
         return replace(state, trial=Trial(here.x) if tried else None)
 
     def step(self, problem: Problem, state: ConjugateGradientState) -> ConjugateGradientState:
@@ -202,6 +202,15 @@ def _calibrated(calibration: float, left: float) -> float:
     about the same factor, from one iteration to the next.
     """
     return calibration / (1 - left) if abs(left) <= _MISLED else 0.0
+
+
+def taken_up(solver: Method[Any], problem: Problem, x: Point) -> Any:
+    """Return the first state of a solver in the midst of a run, where a good value says nothing of the start.
+
+    So that conjugate gradients form the metric of the data at once.
+    """
+    at_once = isinstance(solver, ConjugateGradient)
+    return solver.begin(problem.at(x)) if at_once else solver.init(problem, x)
 
 
 def on_trial(state: Any) -> bool:

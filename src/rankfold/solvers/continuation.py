@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from rankfold.geometry.base import Point
 from rankfold.problem import Problem
 from rankfold.solvers.base import Method, Nested, StepReport
-from rankfold.solvers.conjugate_gradient import ConjugateGradient
+from rankfold.solvers.conjugate_gradient import ConjugateGradient, taken_up
 from rankfold.solvers.growth import collapsed, grown, truncated
 
 
@@ -124,5 +124,5 @@ class RankContinuation:
         return replace(state, report=StepReport(step=0.0), stalled=why, stationary=stationary)
 
     def _at(self, problem: Problem, x: Point, rank: int, limit: int) -> ContinuationState:
-        inner = self.solver.init(problem.with_rank(rank), x)
+        inner = taken_up(self.solver, problem.with_rank(rank), x)
         return ContinuationState(inner=inner, rank=rank, limit=limit, report=StepReport(note=f"rank {rank}"))

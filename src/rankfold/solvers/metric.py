@@ -16,6 +16,13 @@ CHOICES = ("auto", "data", "geometry")
 _TURNED = 0.05
 # Where ℓ″ is no constant, it moves with W itself: so many iterations, at most, with the same blocks.
 _LIFETIME = 8
+# From a start that is good already, the first steps turn the factors so far that blocks formed there would be
+# formed anew: it is as good to wait for two steps in the geometry's metric. P1, P2, P5 and 300 × 200 (ρ = 6)
+# take as many iterations with one forming as with two, and three more if that is after one step. Their starts
+# leave 0.26 to 0.49 of the value at W = 0. Where those leave 0.56 (1000 × 10000, r = 5, ρ = 6), some runs
+# take five to ten iterations more; where they leave 1.4 (r = 10, ρ = 3) or 43 (P3), twice as many, or never
+# arrive. A point that leaves much less was fitted before: blocks formed there fit.
+_WAIT, _FITTED, _GOOD = 2, 0.01, 0.5
 # Forming takes n r² multiply-adds where an evaluation takes 4 n r: up to this rank the iterations that are
 # saved pay for it (docs/how-to-choose.md).
 _LARGEST_RANK = 20
@@ -31,6 +38,8 @@ def check_metric(choice: str) -> None:
 class Metric:
     """The metric of the data as `formed` knows it, `age` iterations ago; that of the geometry without it.
 
+    Where it has to `wait`, for so many iterations, it will be formed then.
+
     It acts as a preconditioner P on horizontal vectors: `Geometry.lowered` makes a derivative of the vector,
     the blocks make a change of the factors of that, and `Geometry.lift` a horizontal vector. As `lowered` is
     the adjoint of `lift`, P is symmetric and positive definite in the geometry's metric.
@@ -38,10 +47,11 @@ class Metric:
 
     formed: Here | None = None
     age: int = 0
+    wait: int = 0
 
     @classmethod
-    def chosen(cls, choice: str, here: Here) -> Self:
-        """Return the metric to start with at a point."""
+    def chosen(cls, choice: str, here: Here, patient: bool = False) -> Self:
+        """Return the metric to start with at a point; one that is `patient` may be formed later."""
         problem = here.problem
         can = problem.cost.has_line_blocks and problem.geometry.has_lift
         if choice == "data" and not can:
@@ -50,7 +60,11 @@ class Metric:
                 "choose metric='auto' or 'geometry'"
             )
         pays = choice == "data" or (choice == "auto" and problem.geometry.rank <= _LARGEST_RANK)
-        return cls.of(here) if can and pays else cls()
+        if not (can and pays):
+            return cls()
+        patient = patient and choice == "auto" and problem.cost.quadratic
+        zero = problem.cost.value_at_zero if patient else 0.0
+        return cls(wait=_WAIT) if _FITTED * zero < here.value < _GOOD * zero else cls.of(here)
 
     @classmethod
     def of(cls, here: Here) -> Self:
@@ -59,6 +73,8 @@ class Metric:
 
     def moved(self, here: Here) -> Self:
         """Return the metric for the next point: with new blocks, if the old ones no longer fit."""
+        if self.wait:
+            return type(self)(wait=self.wait - 1) if self.wait > 1 else type(self).of(here)
         if self.formed is None:
             return self
         age, known = self.age + 1, self._data

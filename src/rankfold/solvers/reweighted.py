@@ -14,7 +14,7 @@ from rankfold.geometry.full_rank import FullRank
 from rankfold.linalg import svd_of_product
 from rankfold.problem import Problem
 from rankfold.solvers.base import Method, Nested, StepReport
-from rankfold.solvers.conjugate_gradient import ConjugateGradient
+from rankfold.solvers.conjugate_gradient import ConjugateGradient, taken_up
 from rankfold.solvers.growth import curvature, dominant_pairs, grown, truncated
 from rankfold.solvers.trust_region import TrustRegion
 
@@ -147,7 +147,7 @@ class ReweightedContinuation:
         weights = None
         if threshold > 0:
             weights = threshold / (1 + np.array([float(value) for value in s]) / (scale * threshold))
-            inner = self.solver.init(replace(present, cost=FactorRidge(problem.cost, weights)), x)
+            inner = taken_up(self.solver, replace(present, cost=FactorRidge(problem.cost, weights)), x)
             note = f"rank {rank}, ridge {threshold:.2g}"
         else:
             finish = self.finish
