@@ -5,8 +5,8 @@ import pytest
 
 import rankfold as rf
 from rankfold.data.numbering import label_column
+from rankfold.entries.lines import solve_lines
 from rankfold.estimators.completion.entries import training_triples
-from rankfold.estimators.completion.lines import solve_lines
 from rankfold.estimators.completion.neighbours import directions
 from rankfold.estimators.fitting import problem_of, warm_point
 from rankfold.estimators.inputs import checked_rank, pair_columns

@@ -7,6 +7,7 @@ import rankfold as rf
 from rankfold.run.checkpoint import Checkpoint
 from rankfold.solvers import Auto, by_name
 from rankfold.solvers.progress import Progress
+from rankfold.solvers.shrunk import shrunk
 from rankfold.solvers.trust_region import TrustRegionState
 
 
@@ -43,37 +44,50 @@ def test_noise_is_no_stagnation():
     assert decisions(auto) == []
 
 
-def test_a_bad_start_goes_to_continuation_at_once():
-    data, problem = problem_of((2000, 2000), 5, 4.0, condition=1e4)
+BAD = "the start is {} times as bad as W = 0, its leading pair is not: {}"
+
+
+def test_a_bad_start_goes_to_least_squares_at_once():
+    data, problem = problem_of((500, 600), 5, 4.0, condition=1e3)
     auto = rf.minimize(problem, "auto", tolerance=1e-20)
     assert auto.converged
-    assert auto.trace[0].note.endswith("RankContinuation")
+    assert auto.iterations <= 30
+    assert auto.trace[0].note == BAD.format(8.2, "shrunken least squares first")
     assert data.relative_error(*auto.factors) < 1e-8
-    plain = rf.minimize(problem, rf.RankContinuation(slow=0.1, settled=0.02), tolerance=1e-20)
+    found = shrunk(problem, problem.start())
+    plain = rf.minimize(problem, rf.ConjugateGradient(), found, tolerance=1e-20)
     assert np.array_equal(plain.trace["value"], auto.trace["value"])
 
 
-@pytest.mark.parametrize(("oversampling", "slow"), [(5.9, 0.1), (6.1, 0.5)])
-def test_with_entries_to_spare_the_rank_grows_sooner(oversampling, slow):
-    _, problem = problem_of((2000, 2000), 5, oversampling, condition=1e4)
-    x0 = problem.start()
-    auto = rf.minimize(problem, "auto", x0, max_iterations=12)
-    assert auto.trace[0].note.endswith("RankContinuation")
-    plain, other = (
-        rf.minimize(problem, rf.RankContinuation(slow=part, settled=0.02), x0, max_iterations=12)
-        for part in (slow, 0.6 - slow)
-    )
-    assert np.array_equal(plain.trace["value"], auto.trace["value"])
-    assert not np.array_equal(other.trace["value"], auto.trace["value"])
+def test_without_least_squares_a_bad_start_goes_to_continuation_at_once():
+    """With a cost whose entries nobody can count, and with too few of them."""
+    for oversampling, change in ((3.0, as_a_sum), (2.9, lambda problem: problem)):
+        _, problem = problem_of((500, 600), 5, oversampling, condition=1e3)
+        problem, x0 = change(problem), problem.start()
+        auto = rf.minimize(problem, "auto", x0, max_iterations=12)
+        assert auto.trace[0].note.endswith("its leading pair is not: RankContinuation")
+        plain = rf.minimize(problem, rf.RankContinuation(slow=0.1, settled=0.02), x0, max_iterations=12)
+        assert np.array_equal(plain.trace["value"], auto.trace["value"])
 
 
-def test_a_bad_start_costs_one_evaluation():
-    """One at the start, one and the blocks of the metric at its leading pair."""
-    _, problem = problem_of((2000, 2000), 5, 4.0, condition=1e4)
+@pytest.mark.parametrize(
+    ("shape", "rank", "oversampling", "condition", "tried", "level"),
+    [
+        ((200, 200), 3, 4.0, 1.5, 0, 0),  # the start is 1.79 times as bad, its leading pair 0.91 times
+        ((500, 600), 5, 8.0, 1e3, 1, 0),  # 1.7 and 0.1
+        ((500, 600), 5, 4.0, 1e3, 1, 0),  # 8.2 and 0.3
+        ((500, 600), 5, 3.0, 1e3, 1, 1),  # 17 and 0.6
+        ((200, 200), 3, 12.0, 1e3, 0, 0),  # 0.6 and 0.1
+    ],
+)
+def test_how_bad_a_start_must_be(shape, rank, oversampling, condition, tried, level, monkeypatch):
+    """For least squares to be tried; and for continuation, where they find nothing."""
+    asked = []
+    monkeypatch.setattr("rankfold.solvers.auto.shrunk", lambda problem, x0: asked.append(x0))
+    _, problem = problem_of(shape, rank, oversampling, condition=condition)
     x0 = problem.start()
     state = Auto().init(problem, x0)
-    assert (state.level, state.inner.rank) == (1, 1)
-    assert (problem.counts.gradients, problem.counts.blocks) == (2, 1)
+    assert (len(asked), state.level) == (tried, level)
 
 
 def test_a_start_whose_leading_pair_is_noise_is_left_to_conjugate_gradients():

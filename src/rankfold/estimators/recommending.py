@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankfold.data.labels import LabelIndex, UnknownLabelError
 from rankfold.data.numbering import Positions
 from rankfold.data.triples import Triples
+from rankfold.entries.lines import FactorPair
 from rankfold.estimators.completion.axes import Axis
 from rankfold.estimators.completion.entries import check_labelled, named_entries, triple_positions
 from rankfold.estimators.completion.growing import Growing
-from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.neighbours import Neighbours, Recommendations, directions, forget, largest
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.inputs import given_labels, pair_columns

@@ -12,8 +12,10 @@ from rankfold.problem import Problem
 from rankfold.solvers.base import Method, Nested, StepReport
 from rankfold.solvers.conjugate_gradient import ConjugateGradient, on_trial
 from rankfold.solvers.continuation import RankContinuation
+from rankfold.solvers.growth import truncated
 from rankfold.solvers.progress import Progress
 from rankfold.solvers.reweighted import ReweightedContinuation
+from rankfold.solvers.shrunk import shrunk
 from rankfold.solvers.trimmed import TrimmedContinuation
 from rankfold.solvers.trimming import determined, oversampling
 from rankfold.solvers.trust_region import TrustRegion
@@ -24,10 +26,13 @@ from rankfold.solvers.trust_region import TrustRegion
 # 0.3): the matrix is ill conditioned. Where that pair is noise too (1.2 to 40 with few entries: 4000², r = 5,
 # ρ = 3, or 1000² at ρ = 1.8), continuation would start no better than conjugate gradients, which may well do.
 _BAD_START = 10.0
+# Where W = 0 is better than the start, and the leading pair alone three times as good as all pairs, W is ill
+# conditioned. With so many entries per degree of freedom `shrunk` then finds the pairs that the start does
+# not show: all of them, in a seventh to two thirds of the time of the continuations (1000² to 4000², ranks 5
+# to 30, ρ = 3 to 8, κ = 10 to 1e7). At ρ = 2 it finds none.
+_LEADING, _ENTRIES = 1 / 3, 3.0
 # When the rank grows, below the last one: after an iteration that gains less than this part of the value.
-# With so many entries per degree of freedom there is no need to wait for a tenth: P4, seed 0, takes 30
-# iterations, not 33. Sooner still is too soon (0.8, seeds 0 and 1: 113 and 76).
-_SLOW, _SOON, _AMPLE = 0.1, 0.5, 6.0
+_SLOW = 0.1
 # Conjugate gradients in the metric of the data that arrive bring the value to a tenth or less in ten
 # iterations (300² to 4000², ranks 2 to 5, ρ = 1.5 to 3, κ = 1), those that do not to a fifth or more, once
 # the first few are over. Where the value is as small as this they are left in peace: some rest on the way
@@ -56,8 +61,11 @@ class AutoState(Nested):
 
 @dataclass(frozen=True)
 class Auto:
-    """Conjugate gradients; if they stagnate, the second order; for ill-conditioned starts, rank continuation.
+    """Conjugate gradients; if they stagnate, the second order; from a better start, if it is ill conditioned.
 
+    A start worse than W = 0, whose leading pair alone is better, shows that W is ill conditioned. For a
+    `Completion` in memory with three entries or more per degree of freedom, and the square loss, sweeps of
+    shrunken least squares then find the other pairs; else, or if they do not, rank continuation does.
     The second order is `TrimmedContinuation` for a `Completion` in memory with as many entries as degrees of
     freedom. For other costs it is `ReweightedContinuation` on `FullRank` geometries, on others the trust
     region from where it is, both after rank continuation has stagnated too. Nothing is computed to decide but
@@ -70,8 +78,8 @@ class Auto:
     >>> data = rf.data.random_completion((300, 300), rank=4, oversampling=6, seed=0, condition=1e4)
     >>> cost = rf.Completion.from_triples(data)
     >>> result = rf.minimize(rf.Problem.of(cost, rank=4), tolerance=1e-20)
-    >>> result.converged, [row.note for row in result.trace if "takes over" in row.note]
-    (True, ['ConjugateGradient stagnates: TrimmedContinuation takes over'])
+    >>> result.converged, [row.note.partition(": ")[2] for row in result.trace if row.note]
+    (True, ['shrunken least squares first'])
     """
 
     state_types: ClassVar[tuple[type, ...]] = (
@@ -87,12 +95,16 @@ class Auto:
     def init(self, problem: Problem, x0: Point) -> AutoState:
         """Start with conjugate gradients at x0, or with continuation if only its leading pair is good."""
         zero, here, methods = problem.cost.value_at_zero, problem.at(x0), _methods(problem)
-        if isinstance(methods[1], RankContinuation) and here.value > _BAD_START * zero > 0:
-            leading = methods[1].init(problem, x0)
-            if leading.value < zero:
-                bad = f"the start is {here.value / zero:.0f} times as bad as W = 0"
-                report = StepReport(note=f"{bad}, its leading pair is not: RankContinuation")
-                return AutoState(inner=leading, level=1, start=x0, report=report)
+        if isinstance(methods[1], RankContinuation) and here.value > zero > 0:
+            leading = problem.with_rank(1).at(truncated(problem, x0, 1)).value
+            bad = f"the start is {here.value / zero:.1f} times as bad as W = 0, its leading pair is not"
+            clear = leading < min(zero, _LEADING * here.value)
+            if clear and (x := _unveiled(problem, x0)) is not None:
+                report = StepReport(note=f"{bad}: shrunken least squares first")
+                return AutoState(inner=ConjugateGradient().init(problem, x), level=0, start=x0, report=report)
+            if leading < zero and here.value > _BAD_START * zero:
+                report = StepReport(note=f"{bad}: RankContinuation")
+                return AutoState(inner=methods[1].init(problem, x0), level=1, start=x0, report=report)
         return AutoState(inner=ConjugateGradient().begin(here, patient=True), level=0, start=x0)
 
     def step(self, problem: Problem, state: AutoState) -> AutoState:
@@ -119,6 +131,12 @@ class Auto:
         return replace(state, inner=inner, progress=progress, report=inner.report)
 
 
+def _unveiled(problem: Problem, x0: Point) -> Point | None:
+    """Return a point with all pairs of W, where sweeps of least squares find them."""
+    can = determined(problem) and problem.cost.quadratic and oversampling(problem) >= _ENTRIES
+    return shrunk(problem, x0) if can else None
+
+
 def _crawls(problem: Problem, state: AutoState) -> bool:
     """Whether conjugate gradients in a metric on trial will hardly arrive, where lines can be set aside."""
     if state.level or not on_trial(state.inner) or not determined(problem):
@@ -128,7 +146,7 @@ def _crawls(problem: Problem, state: AutoState) -> bool:
 
 
 @lru_cache(maxsize=16)  # every step asks for them
-def _chosen(slow: float, rank: int, full_rank: bool, lines: bool) -> tuple[Method[Any], ...]:
+def _chosen(rank: int, full_rank: bool, lines: bool) -> tuple[Method[Any], ...]:
     second: Method[Any] = TrustRegion()
     if lines:
         second = TrimmedContinuation()
@@ -136,13 +154,12 @@ def _chosen(slow: float, rank: int, full_rank: bool, lines: bool) -> tuple[Metho
         second = ReweightedContinuation()
     if rank == 1:
         return ConjugateGradient(), second
-    return ConjugateGradient(), RankContinuation(slow=slow, settled=0.02), second
+    return ConjugateGradient(), RankContinuation(slow=_SLOW, settled=0.02), second
 
 
 def _methods(problem: Problem) -> tuple[Method[Any], ...]:
     # A continuation writes W in other factors, which a cost that depends on them does not allow.
     if problem.geometry.has_factors and problem.cost.factored is not False:
         return ConjugateGradient(), TrustRegion()
-    slow = _SOON if oversampling(problem) >= _AMPLE else _SLOW
     full_rank = isinstance(problem.geometry, FullRank)
-    return _chosen(slow, problem.geometry.rank, full_rank, determined(problem))
+    return _chosen(problem.geometry.rank, full_rank, determined(problem))

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.costs.completion import Completion
+from rankfold.entries.lines import FactorPair
 from rankfold.estimators.clicks.objective import Clicks
 from rankfold.estimators.completion.alternating import Alternating, Lines
-from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.neighbours import forget, largest
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.regularization_path import RegularizationPath

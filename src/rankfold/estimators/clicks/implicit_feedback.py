@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankfold.data.numbering import Positions
 from rankfold.data.triples import Triples
+from rankfold.entries.lines import FactorPair
 from rankfold.estimators.clicks.choosing import Choice, choose, list_qualities
 from rankfold.estimators.clicks.objective import Clicks, check_settings, click_completion
 from rankfold.estimators.completion.alternating import Alternating, Lines
@@ -23,7 +24,6 @@ from rankfold.estimators.completion.entries import (
     refuse_without_room,
     training_triples,
 )
-from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.regularization_path import RegularizationPath
 from rankfold.estimators.fitting import all_or_nothing, fit_problem, record_run, warn_unless_converged

@@ -25,9 +25,9 @@ from rankfold.costs.regularisers import Frobenius
 from rankfold.data.numbering import refuse
 from rankfold.data.triples import Triples
 from rankfold.entries.given_arrays import real_vector
+from rankfold.entries.lines import FactorPair, solve_lines
 from rankfold.estimators.completion.entries import completion_of
 from rankfold.estimators.completion.joint import Joint
-from rankfold.estimators.completion.lines import FactorPair, solve_lines
 from rankfold.estimators.inputs import checked_rank, checked_regularization, checked_weights, is_auto
 from rankfold.estimators.tensors import without_tensors
 from rankfold.linalg import gram

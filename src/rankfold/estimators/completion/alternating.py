@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.estimators.completion.lines import FactorPair
+from rankfold.entries.lines import FactorPair
 from rankfold.geometry.base import lincomb
 from rankfold.geometry.full_rank import FullRank, FullRankFactors
 from rankfold.geometry.spaces import EuclideanFullColumnRank, FactorSpace

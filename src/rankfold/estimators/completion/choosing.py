@@ -9,8 +9,8 @@ import numpy as np
 
 from rankfold.costs.completion import Completion
 from rankfold.costs.offsets import Offsets
+from rankfold.entries.lines import FactorPair
 from rankfold.estimators.completion.joint import Joint, Shrinkage
-from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.regularization_path import RegularizationPath
 from rankfold.estimators.completion.trials import INITIAL, RATIOS, Fold, Trial, Trials, minimised
 from rankfold.run.display import Tell, progress

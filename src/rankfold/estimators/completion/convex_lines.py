@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.costs.losses import Loss
+from rankfold.entries.lines import solve_lines
 from rankfold.entries.sorted_entries import SortedEntries
-from rankfold.estimators.completion.lines import solve_lines
 from rankfold.remembered import remembered
 
 Floats = NDArray[Any]

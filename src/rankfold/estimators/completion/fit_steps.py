@@ -7,10 +7,10 @@ from typing import Any
 from rankfold.costs.completion import Completion
 from rankfold.data.spill.folder import SortedFolder
 from rankfold.data.triples import Triples
+from rankfold.entries.lines import FactorPair
 from rankfold.estimators.completion.choosing import Choice, choose
 from rankfold.estimators.completion.entries import completion_of, warn_if_all_equal
 from rankfold.estimators.completion.last_fit import checked_rank_of
-from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.reporting import kept_entries
 from rankfold.estimators.completion.side.deciding import Pair

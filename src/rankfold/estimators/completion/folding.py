@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
+from rankfold.entries.lines import normal_equations, solved
 from rankfold.entries.sorted_entries import SortedEntries
 from rankfold.estimators.completion.bayes.beliefs import square
 from rankfold.estimators.completion.convex_lines import ConvexLines
-from rankfold.estimators.completion.lines import normal_equations, solved
 from rankfold.estimators.completion.offsets import side_counts
 
 Floats = NDArray[Any]

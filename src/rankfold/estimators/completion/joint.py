@@ -25,9 +25,9 @@ from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.completion import Completion
 from rankfold.costs.offsets import Offsets
 from rankfold.entries.lanczos import dominant_svd
+from rankfold.entries.lines import FactorPair, solve_lines
 from rankfold.entries.operators import Scaled
 from rankfold.estimators.completion.convex_lines import ConvexLines
-from rankfold.estimators.completion.lines import FactorPair, solve_lines
 from rankfold.estimators.completion.offsets import counts
 from rankfold.estimators.completion.side.expecting import Expecting
 from rankfold.linalg import svd_of_product

@@ -10,12 +10,12 @@ import numpy as np
 from rankfold.costs.completion import Completion, usable_device
 from rankfold.data.spill.folder import SortedFolder
 from rankfold.data.triples import Triples
+from rankfold.entries.lines import FactorPair
 from rankfold.estimators.completion.bayes.finishing import decided, kept, wanted
 from rankfold.estimators.completion.bayes.judging import Verdict
 from rankfold.estimators.completion.bayes.recalibrating import recalibrated
 from rankfold.estimators.completion.choosing import Choice
 from rankfold.estimators.completion.joint import Joint
-from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.penalised import Fitted, as_it_is, by_sweeps, on_geometry, tolerance
 from rankfold.estimators.completion.side.learnt import fitted_coefficients
 from rankfold.estimators.completion.trials import minimised

@@ -17,6 +17,7 @@ from rankfold.costs.losses import Loss
 from rankfold.data.spill.folder import SortedFolder
 from rankfold.data.triples import Triples
 from rankfold.distributed.spreading import SpreadTriples
+from rankfold.entries.lines import FactorPair
 from rankfold.estimators.completion import spread
 from rankfold.estimators.completion.bayes.finishing import finished, wanted
 from rankfold.estimators.completion.completed import CompletedMatrix
@@ -28,7 +29,6 @@ from rankfold.estimators.completion.entries import (
 from rankfold.estimators.completion.fit_steps import MAX_ENTRIES, begun, chosen, unasked
 from rankfold.estimators.completion.joint import Joint
 from rankfold.estimators.completion.last_fit import how_to_finish, last_fit, last_point
-from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.side.deciding import expectations
 from rankfold.estimators.completion.side.given import Given, given_sides, traits_of, wished
 from rankfold.estimators.completion.side.learnt import learnt

@@ -11,9 +11,9 @@ from rankfold.costs.base import Cost
 from rankfold.costs.completion import Completion
 from rankfold.costs.offsets import GivenOffsets, Offsets, WithOffsets
 from rankfold.costs.regularisers import Nuclear
+from rankfold.entries.lines import FactorPair
 from rankfold.estimators.completion.alternating import Alternating, Lines
 from rankfold.estimators.completion.joint import Joint, Shrinkage
-from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.shrinkage import LEAST
 from rankfold.estimators.completion.trials import minimised
 from rankfold.estimators.fitting import Geometries, fit_problem, problem_of, warn_unless_converged

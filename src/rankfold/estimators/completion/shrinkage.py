@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from rankfold.costs.completion import Completion
+from rankfold.entries.lines import FactorPair, solve_with_pivots
 from rankfold.estimators.completion.convex_lines import ConvexLines
 from rankfold.estimators.completion.joint import Joint, Shrinkage
-from rankfold.estimators.completion.lines import FactorPair, solve_with_pivots
 from rankfold.selection.holding_out import Triples
 
 Floats = NDArray[Any]

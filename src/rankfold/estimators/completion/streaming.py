@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.data.numbering import refuse
+from rankfold.entries.lines import normal_equations
 from rankfold.entries.sorted_entries import SortedEntries, sorted_entries
 from rankfold.estimators.completion.axes import Axis
 from rankfold.estimators.completion.bayes.beliefs import triangle
 from rankfold.estimators.completion.folding import design
-from rankfold.estimators.completion.lines import normal_equations
 from rankfold.estimators.completion.offsets import side_counts
 from rankfold.estimators.completion.pattern import Pattern
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
+from rankfold.entries.lines import FactorPair
 from rankfold.entries.sorted_entries import SortedEntries
 from rankfold.estimators.completion.alternating import Alternating, Lines
 from rankfold.estimators.completion.convex_lines import ConvexLines
 from rankfold.estimators.completion.joint import Joint, Shrinkage
-from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.shrinkage import estimated, noise_of
 from rankfold.estimators.fitting import try_out
 from rankfold.geometry.full_rank import FullRankFactors

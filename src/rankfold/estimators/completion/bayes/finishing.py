@@ -9,6 +9,7 @@ import numpy as np
 
 from rankfold.costs.completion import Completion
 from rankfold.costs.offsets import Offsets
+from rankfold.entries.lines import FactorPair
 from rankfold.entries.on_disk import OnDisk
 from rankfold.estimators.completion.bayes.beliefs import Beliefs, Prior
 from rankfold.estimators.completion.bayes.judging import MOST, Verdict, judged, unswept
@@ -17,7 +18,6 @@ from rankfold.estimators.completion.bayes.variational import State, Variational
 from rankfold.estimators.completion.choosing import MANY, USUAL_RANK, Choice
 from rankfold.estimators.completion.entries import machine_memory
 from rankfold.estimators.completion.joint import Joint
-from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.penalised import Fitted
 from rankfold.estimators.completion.trials import Fold, minimised
 from rankfold.estimators.fitting import warn_unless_converged

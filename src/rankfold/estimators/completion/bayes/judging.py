@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rankfold.entries.lines import FactorPair
 from rankfold.estimators.completion.bayes.beliefs import Beliefs, variances
 from rankfold.estimators.completion.bayes.calibration import Calibration
 from rankfold.estimators.completion.bayes.variational import State, Variational, products
-from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.trials import Fold
 from rankfold.run.display import Tell
 from rankfold.selection.holding_out import Triples

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from rankfold.costs.completion import Completion
 from rankfold.costs.offsets import Offsets
+from rankfold.entries.lines import FactorPair
 from rankfold.estimators.completion.axes import Axis
 from rankfold.estimators.completion.bayes.beliefs import Beliefs, Prior, inverses, square, triangle
 from rankfold.estimators.completion.bayes.calibration import Calibration, gaussian_ends
 from rankfold.estimators.completion.bayes.judging import variances_at
 from rankfold.estimators.completion.bayes.variational import State, posteriors
 from rankfold.estimators.completion.folding import Earlier, Lines
-from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.offsets import side_counts
 
 Floats = NDArray[Any]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from rankfold.costs.completion import Completion
+from rankfold.entries.lines import FactorPair
 from rankfold.estimators.completion.bayes.calibration import ENOUGH
 from rankfold.estimators.completion.bayes.judging import Verdict, errors_after
 from rankfold.estimators.completion.choosing import Choice
-from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.trials import Fold, Trials
 
 

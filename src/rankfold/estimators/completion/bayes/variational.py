@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from rankfold import kernels
 from rankfold.costs.losses import Loss
+from rankfold.entries.lines import FactorPair
 from rankfold.entries.observed import Observed
 from rankfold.entries.sorted_entries import SortedEntries
 from rankfold.estimators.completion.bayes.beliefs import Beliefs, Prior, moments, most_likely, square
-from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.offsets import side_counts
 from rankfold.estimators.completion.side.expecting import Expecting
 from rankfold.estimators.completion.side.regressed import Regressed

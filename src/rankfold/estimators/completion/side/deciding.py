@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.costs.completion import Completion
+from rankfold.entries.lines import FactorPair
 from rankfold.estimators.completion.choosing import Choice
 from rankfold.estimators.completion.joint import Joint
-from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.offsets import counts
 from rankfold.estimators.completion.side.expecting import Expecting, Ridges, geometric_mean
 from rankfold.estimators.completion.trials import Fold, minimised

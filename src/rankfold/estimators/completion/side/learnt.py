@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.costs.offsets import Offsets
+from rankfold.entries.lines import FactorPair
 from rankfold.estimators.completion.axes import Axis
 from rankfold.estimators.completion.bayes.beliefs import triangle
 from rankfold.estimators.completion.bayes.posterior import Posterior
 from rankfold.estimators.completion.folding import Lines
 from rankfold.estimators.completion.joint import Joint
-from rankfold.estimators.completion.lines import FactorPair
 from rankfold.estimators.completion.penalised import Fitted
 from rankfold.estimators.completion.side.given import Given, named
 from rankfold.estimators.completion.side.implicit import NAMES

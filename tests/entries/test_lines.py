@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rankfold import kernels
+from rankfold.entries.lines import normal_equations, solve_lines, solve_with_pivots
 from rankfold.entries.sorted_entries import sorted_entries
-from rankfold.estimators.completion.lines import normal_equations, solve_lines, solve_with_pivots
 from rankfold.kernels import layout
 
 LINES, LENGTH, RANK = 12, 40, 5
@@ -61,17 +61,15 @@ def test_much_work_is_done_in_several_calls(monkeypatch):
     ridges, calls, run = np.full((LINES, RANK), 0.5), [], kernels.pool.run
     whole = solve_with_pivots(side, B, ridges)
     monkeypatch.setattr(kernels.pool, "run", lambda *given: (calls.append(given[3][0].tolist()), run(*given)))
-    monkeypatch.setattr("rankfold.estimators.completion.lines._CHUNKS", 2)
-    monkeypatch.setattr(
-        "rankfold.estimators.completion.lines._AT_ONCE", 1200.0
-    )  # of 5² · 66 + 5³ · 12 = 3150
+    monkeypatch.setattr("rankfold.entries.lines._CHUNKS", 2)
+    monkeypatch.setattr("rankfold.entries.lines._AT_ONCE", 1200.0)  # of 5² · 66 + 5³ · 12 = 3150
     monkeypatch.setattr(layout, "FEW", 0)
     parted = solve_with_pivots(side, B, ridges)
     assert calls == [[0, 2, 4], [4, 6, 8], [8, 10, 12]]
     for found, expected in zip(parted, whole, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
     calls.clear()
-    monkeypatch.setattr("rankfold.estimators.completion.lines._AT_ONCE", 3151.0)
+    monkeypatch.setattr("rankfold.entries.lines._AT_ONCE", 3151.0)
     solve_with_pivots(side, B, ridges)
     assert calls == [side.bounds.tolist()]
 
