@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import rankfold as rf
 from entries.stores import Entries, draw, factors, in_memory, in_stripes, on_disk
 from rankfold.costs.without_lines import WithoutLines
+from rankfold.entries.lines import normal_equations, solve_lines
 from rankfold.entries.observed import Observed
-from rankfold.estimators.completion.lines import normal_equations, solve_lines
 from rankfold.kernels import pool
 from rankfold.selection.holding_out import hold_out
 from rankfold.selection.sampling import sample_lines

@@ -239,9 +239,12 @@ def test_a_rank_that_is_not_ahead_after_a_few_sweeps_is_given_up(monkeypatch):
     assert looks([4.5, 3.5, 2.5, 2.0, 1.2, 1.1]) == 4
 
 
-@pytest.mark.parametrize(("held_out", "looks"), [(0, 7), (1, 4)])
-def test_many_entries_held_out_need_no_long_patience(monkeypatch, held_out, looks):
-    """The fit alone is best: six sweeps are tried in vain, or three where as many errors leave no doubt."""
+@pytest.mark.parametrize(("held_out", "looks", "most"), [(0, 7, 20), (1, 4, 10)])
+def test_many_entries_held_out_need_no_long_patience(monkeypatch, held_out, looks, most):
+    """The fit alone is best: six sweeps are tried in vain, or three where as many errors leave no doubt.
+
+    Where each sweep is better than the one before, there are twenty, or ten of many entries, which take long.
+    """
     data = rf.data.random_completion((30, 20), rank=1, oversampling=4, seed=0, noise=0.2)
     choice = choose(completion_of(data, None, "square", float), True, 1, None, 0, 0)
     size = sum(len(fold.test[0]) for fold, _ in choice.folds)
@@ -251,6 +254,8 @@ def test_many_entries_held_out_need_no_long_patience(monkeypatch, held_out, look
     verdict = judging.judged(choice.folds, 0, lambda _: None)
     assert verdict.sweeps == 0
     assert len(verdict.path) == looks
+    losses = iter(range(40, 0, -1))
+    assert judging.judged(choice.folds, 0, lambda _: None).sweeps == most
 
 
 def test_what_is_not_finite_is_not_taken(monkeypatch, noisy):

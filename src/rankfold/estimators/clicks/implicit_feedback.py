@@ -15,7 +15,7 @@ from rankfold.data.numbering import Positions
 from rankfold.data.triples import Triples
 from rankfold.entries.lines import FactorPair
 from rankfold.estimators.clicks.choosing import Choice, choose, list_qualities
-from rankfold.estimators.clicks.objective import Clicks, check_settings, click_completion
+from rankfold.estimators.clicks.objective import Clicks, check_settings, click_completion, counts_of
 from rankfold.estimators.completion.alternating import Alternating, Lines
 from rankfold.estimators.completion.axes import Axis
 from rankfold.estimators.completion.entries import (
@@ -27,7 +27,7 @@ from rankfold.estimators.completion.entries import (
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.regularization_path import RegularizationPath
 from rankfold.estimators.fitting import all_or_nothing, fit_problem, record_run, warn_unless_converged
-from rankfold.estimators.inputs import checked_places, is_auto, pair_columns
+from rankfold.estimators.inputs import checked_places, is_auto
 from rankfold.estimators.rank_errors import RankErrors
 from rankfold.estimators.recommending import Recommender
 from rankfold.estimators.tensors import like_given
@@ -169,7 +169,7 @@ class ImplicitFeedback(Recommender, BaseEstimator):
             As in `rankfold.minimize`, for the last fit. To resume, give the same data and an integer
             `random_state`. Ctrl-C leaves a fitted model, the best so far, also while rank and λ are chosen.
         """
-        data = training_triples(X, _counts(X, y), self.shape)
+        data = training_triples(X, counts_of(X, y), self.shape)
         refuse_without_room(data.shape, self.rank, self.dtype)
         note_columns(self, X)
         check_settings(self.rank, self.alpha, self.regularization, data.shape)
@@ -201,7 +201,7 @@ class ImplicitFeedback(Recommender, BaseEstimator):
         y, the clicks of each pair, says which are: those above 0. Users never seen are left out, items never
         seen are not found. `rankfold.metrics` has more.
         """
-        values = X.values if isinstance(X, Triples) else _counts(X, y)
+        values = X.values if isinstance(X, Triples) else counts_of(X, y)
         rows, cols = self._find(X)
         new = np.flatnonzero(cols < 0)
         cols = cols.copy()
@@ -280,7 +280,7 @@ class ImplicitFeedback(Recommender, BaseEstimator):
         return np.asarray(L[rows] @ R.T, dtype=np.float64)
 
     def _named_entries(self, X: Any, y: Any) -> tuple[tuple[NDArray[Any], NDArray[Any]], NDArray[Any]]:
-        return named_entries(X, _counts(X, y))
+        return named_entries(X, counts_of(X, y))
 
     def _solved(
         self, axis: Axis, numbers: Positions, places: Positions, values: Any, sample_weight: Any
@@ -297,8 +297,3 @@ class ImplicitFeedback(Recommender, BaseEstimator):
         rows, cols = axis.pair(labels, axis.other.of((self.row_labels_, self.col_labels_)))
         self.row_labels_, self.col_labels_ = rows, cols
         self.shape_ = len(self.factors_[0]), len(self.factors_[1])
-
-
-def _counts(X: Any, y: Any) -> Any:
-    """Return the clicks of pairs: one each, if they are not counted; Triples bring their own."""
-    return np.ones(len(pair_columns(X)[0])) if y is None and not isinstance(X, Triples) else y

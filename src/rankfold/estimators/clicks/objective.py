@@ -28,7 +28,13 @@ from rankfold.entries.given_arrays import real_vector
 from rankfold.entries.lines import FactorPair, solve_lines
 from rankfold.estimators.completion.entries import completion_of
 from rankfold.estimators.completion.joint import Joint
-from rankfold.estimators.inputs import checked_rank, checked_regularization, checked_weights, is_auto
+from rankfold.estimators.inputs import (
+    checked_rank,
+    checked_regularization,
+    checked_weights,
+    is_auto,
+    pair_columns,
+)
 from rankfold.estimators.tensors import without_tensors
 from rankfold.linalg import gram
 
@@ -44,6 +50,11 @@ def check_settings(rank: Any, alpha: Any, regularization: Any, shape: tuple[int,
     if not is_auto(rank):
         capped = min(rank, *shape) if isinstance(rank, Integral) else rank
         checked_rank(capped, min(shape), "the lesser of {} rows and {} columns".format(*shape))
+
+
+def counts_of(X: Any, y: Any) -> Any:
+    """Return the clicks of pairs: one each, if they are not counted; Triples bring their own."""
+    return np.ones(len(pair_columns(X)[0])) if y is None and not isinstance(X, Triples) else y
 
 
 def click_completion(data: Triples, sample_weight: Any, alpha: float, dtype: DTypeLike) -> Completion:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
+
+from rankfold import kernels
 
 Floats = NDArray[Any]
 # A prior is no narrower in any direction than this part of the variances of its unknowns: what has vanished
@@ -96,27 +98,27 @@ def triangle(matrices: Floats) -> Floats:
     return np.ascontiguousarray(matrices[..., i, j])
 
 
-def moments(beliefs: Beliefs, bias: bool) -> tuple[Floats, Floats]:
-    """Return M and F of `kernels.posteriors`: what lines of the other side ask of these.
+def in_blocks(beliefs: Beliefs, bias: bool, dtype: DTypeLike) -> tuple[Floats, Floats]:
+    """Return F and C of `kernels.posteriors`: what lines of the other side ask of these; C of a dtype.
 
     What multiplies their unknowns is f = [v, 1], and o = c stands alone; without offsets f = z and o = 0.
     """
     means, covariances = beliefs
     n, d = means.shape
-    i, j = np.tril_indices(d)
-    if not bias:
-        nothing = np.zeros((n, 1), means.dtype)
-        M = np.hstack([means[:, i] * means[:, j] + covariances, np.zeros((n, d + 1), means.dtype)])
-        return M, np.hstack([means, nothing])
-    o, f = means[:, -1:], means.copy()
-    f[:, -1] = 1.0
-    with_o = covariances[:, i == d - 1]  # the last line of each triangle: of o with v, and with itself
-    products = o * f
-    products[:, :-1] += with_o[:, :-1]
-    M = np.hstack(
-        [f[:, i] * f[:, j] + np.where(i == d - 1, 0, covariances), products, o * o + with_o[:, -1:]]
-    )
-    return M, np.hstack([f, o])
+    block, wide = kernels.posteriors.BLOCK, kernels.posteriors.WIDE_BLOCK
+    F = np.zeros((n, _filled(d + 1, block)), means.dtype)
+    F[:, :d] = means
+    if bias:
+        F[:, d - 1], F[:, d] = 1.0, means[:, -1]
+    size = covariances.shape[1]
+    C = np.zeros((n, _filled(size, wide)), dtype)
+    C[:, :size] = covariances
+    return F.reshape(-1, block), C.reshape(-1, wide)
+
+
+def _filled(size: int, block: int) -> int:
+    """So many numbers, or as many more as fill a block."""
+    return -(-size // block) * block
 
 
 def variances(rows: Beliefs, cols: Beliefs, bias: bool) -> Floats:

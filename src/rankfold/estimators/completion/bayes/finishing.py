@@ -41,7 +41,7 @@ def wanted(model: Any, cost: Completion) -> bool:
         return False
     rank = USUAL_RANK if is_auto(model.rank) else int(model.rank)
     unknowns = min(rank, *cost.shape) + int(model.bias)
-    # Lower triangles of all lines, once as covariances and once as moments.
+    # Lower triangles of all lines, before and after a sweep.
     numbers = sum(cost.shape) * unknowns * (unknowns + 3)
     memory = cost.observed.memory if isinstance(cost.observed, OnDisk) else _PART * machine_memory()
     room = numbers * cost.observed.dtype.itemsize < memory

@@ -26,7 +26,7 @@ from rankfold.costs.losses import Loss
 from rankfold.entries.lines import FactorPair
 from rankfold.entries.observed import Observed
 from rankfold.entries.sorted_entries import SortedEntries
-from rankfold.estimators.completion.bayes.beliefs import Beliefs, Prior, moments, most_likely, square
+from rankfold.estimators.completion.bayes.beliefs import Beliefs, Prior, in_blocks, most_likely, square
 from rankfold.estimators.completion.offsets import side_counts
 from rankfold.estimators.completion.side.expecting import Expecting
 from rankfold.estimators.completion.side.regressed import Regressed
@@ -163,14 +163,16 @@ def posteriors(
 ) -> tuple[Beliefs, float, float]:  # fmt: skip
     """Return the beliefs of lines given those of the other side; Σ w E[(y − p)²]; Σ log det of covariances.
 
-    `expected` are the means of the prior, line by line; `known` is what earlier entries summed up to
-    (`summed`).
+    `expected` are the means of the prior, line by line; `known` is what earlier entries summed up to:
+    Σ w E[f fᵀ] (its lower triangle), E[o f], E[o²], and then Σ w (y − centre) E[f] and E[o].
     """
-    both = moments(other, bias)
-    width, precision = both[0].shape[1] + both[1].shape[1], prior.precision
+    dtype, precision = other.means.dtype, prior.precision
+    # Of many entries, what covariances add up to is as exact as anyone could ask for in half the memory.
+    both = in_blocks(other, bias, dtype if kernels.layout.are_few(len(entries.data)) else np.float32)
     pulls = np.ascontiguousarray(expected @ precision)
     d, lines = len(prior.mean), entries.lines
-    means, covariances = (np.empty((lines, size), both[0].dtype) for size in (d, d * (d + 1) // 2))
+    width = (d + 1) * (d + 4) // 2  # sums of a line
+    means, covariances = (np.empty((lines, size), dtype) for size in (d, d * (d + 1) // 2))
     errors, dets = np.empty(lines), np.empty(lines)
     found = means, covariances, errors, dets
     for part, side in entries.parts():
@@ -178,20 +180,9 @@ def posteriors(
         own = pulls[part], before, tuple(array[part] for array in found)
         kernels.pool.run(
             kernels.posteriors.update, side.chunks[1], len(side.data) * width + side.lines * d**3,
-            (_passed(side, centre), both, 1 / noise, precision, *own),
+            (_passed(side, centre), both, bias, 1 / noise, precision, *own),
         )  # fmt: skip
     return Beliefs(means, covariances), float(errors.sum()), float(dets.sum())
-
-
-def summed(entries: SortedEntries, centre: float, other: Beliefs, bias: bool) -> Floats:
-    """Return what the entries of each line sum up to: Σ w M_j and Σ w (y − centre) F_j, side by side."""
-    both = moments(other, bias)
-    out = np.empty((entries.lines, both[0].shape[1] + both[1].shape[1]))
-    kernels.pool.run(
-        kernels.posteriors.sums, entries.chunks[1], len(entries.data) * out.shape[1],
-        (_passed(entries, centre), both, out),
-    )  # fmt: skip
-    return out
 
 
 def _passed(entries: SortedEntries, centre: float) -> tuple[Any, ...]:
