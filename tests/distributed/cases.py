@@ -111,6 +111,13 @@ def wide(make):
     return run(make(data), preconditioned(data, 2), rf.ConjugateGradient())
 
 
+def in_stripes(make):
+    """R comes in four parts, the next while one is computed with."""
+    data = ill_conditioned()
+    cost = make(data, stripes=4) + rf.Nuclear(1e-2)
+    return run(cost, preconditioned(data, 2), rf.TrustRegion())
+
+
 def from_random_point(make):
     data = ill_conditioned()
     cost = make(data)
@@ -142,6 +149,7 @@ CASES = {
     "given offsets": given_offsets,
     "offsets of a wide matrix": wide_offsets,
     "random point": from_random_point,
+    "stripes": in_stripes,
 }
 
 

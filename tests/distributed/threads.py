@@ -46,14 +46,16 @@ class Dist:
     def __init__(self, meeting: Meeting, rank: int) -> None:
         self.meeting, self.rank = meeting, rank
 
-    def all_gather(self, parts: list[Any], own: Any) -> None:
+    def all_gather(self, parts: list[Any], own: Any, async_op: bool = False) -> None:
         for part, other in zip(parts, self.meeting.exchanged(self.rank, own.clone()), strict=True):
             part.copy_(other)
 
     def all_reduce(self, tensor: Any) -> None:
         tensor.copy_(sum(self.meeting.exchanged(self.rank, tensor.clone())))
 
-    def all_to_all_single(self, out: Any, sent: Any, theirs: list[int], lengths: list[int]) -> None:
+    def all_to_all_single(
+        self, out: Any, sent: Any, theirs: list[int], lengths: list[int], async_op: bool = False
+    ) -> None:
         pieces = self.meeting.exchanged(self.rank, sent.clone().split(lengths))
         at = 0
         for piece, length in zip((each[self.rank] for each in pieces), theirs, strict=True):

@@ -17,8 +17,8 @@ from rankfold.fingerprint import fingerprint
 from rankfold.linalg.rows import whole
 
 
-def one_process(data, values=None, weights=None, loss="square"):
-    """Return the same cost in one process."""
+def one_process(data, values=None, weights=None, loss="square", stripes=None):
+    """Return the same cost in one process, where nothing comes in stripes."""
     values = data.values if values is None else values
     return rf.Completion(data.rows, data.cols, values, data.shape, weights, loss=loss)
 
@@ -26,12 +26,12 @@ def one_process(data, values=None, weights=None, loss="square"):
 def spread_cost(group: Group):
     """Return what makes a cost of triples, of which this process brings its share."""
 
-    def make(data, values=None, weights=None, loss="square"):
+    def make(data, values=None, weights=None, loss="square", stripes=None):
         values = data.values if values is None else values
         own = np.arange(len(values)) % group.size == group.rank
         weights = None if weights is None else weights[own]
         triples = data.rows[own], data.cols[own], values[own]
-        store = spread_triples(*triples, data.shape, weights, group=group)
+        store = spread_triples(*triples, data.shape, weights, group=group, stripes=stripes)
         return rf.Completion.from_observed(store, rf.Loss.named(loss))
 
     return make

@@ -12,6 +12,7 @@ from scipy import linalg, sparse
 
 from rankfold.entries.observed import Observed
 from rankfold.entries.operators import Indicator
+from rankfold.entries.side_by_side import SideBySide
 from rankfold.entries.sorted_entries import SortedEntries
 from rankfold.entries.store import Array
 from rankfold.linalg.primitives import on_host
@@ -22,6 +23,7 @@ Product = Callable[[Array], Array]
 MAX_FACTORED = 4096
 BLOCK_ENTRIES = 1_000_000  # of the pattern that are multiplied at a time when that system is formed
 TOLERANCE, MAX_STEPS = 1e-13, 1000
+IN_MEMORY = Observed, SideBySide
 
 
 class OffsetSystem:
@@ -39,7 +41,7 @@ class OffsetSystem:
         self.size: int = store.size
         self.places: Any = getattr(store, "places", None)
         self.entry_weights, values = _on_pattern(observed)
-        self._there: Product = _as_double if isinstance(observed, Observed) else observed.as_double
+        self._there: Product = _as_double if isinstance(observed, IN_MEMORY) else observed.as_double
         ones = [self._there(np.ones((d, 1))) for d in observed.shape]
         counts = on_host(self.sums(*ones))
         scales = np.append(np.maximum(counts[:-1], 1.0) if by_counts else np.ones(counts.size - 1), 1.0)
@@ -186,17 +188,20 @@ def _at_hand(store: Any) -> Any:
     """Return the entries at hand: of several processes', in memory, and there must be some."""
     places = getattr(store, "places", None)
     observed = store if places is None else store.block
-    if places is not None and places[0].sum(np.array([float(not isinstance(observed, Observed))]))[0]:
+    if places is not None and places[0].sum(np.array([float(not isinstance(observed, IN_MEMORY))]))[0]:
         raise ValueError(
             "offsets need entries in memory in every process: start fewer processes, or on the CPU"
         )
-    if not (isinstance(observed, Observed) or getattr(observed, "on_device", False)):
+    if not (isinstance(observed, IN_MEMORY) or getattr(observed, "on_device", False)):
         raise TypeError(f"offsets need the entries in memory; these are held by {type(store).__name__}")
     return observed
 
 
 def _on_pattern(store: Any) -> tuple[Any, Any]:
     """The weights of the entries, and their values times these, on the pattern of Ω in double precision."""
+    if isinstance(store, SideBySide):
+        pairs = [_on_pattern(each) for each, _ in store.stores]
+        return store.joined([weights for weights, _ in pairs]), store.joined([values for _, values in pairs])
     if not isinstance(store, Observed):
         on_device: tuple[Any, Any] = store.weights_and_values()
         return on_device

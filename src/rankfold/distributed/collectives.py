@@ -10,16 +10,34 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.distributed.wire import Traffic, as_library_of, dtype_of, padded_to, the_torch
+from rankfold.distributed.wire import Traffic, as_library_of, dtype_of, none_of, padded_to, the_torch
 
 Array = Any  # NumPy's, or torch's
 TIMEOUT = 120.0  # seconds that others may take for one pass; torch would wait for half an hour
+ROOM = 1e9  # bytes of others' rows that a process keeps from one pass to the next
+KEPT = 3  # whole arrays that are kept: R, its change, and one more
 _SMALL = 1 << 16  # bytes that are sent to everybody, and added there
-_KEPT = 3  # whole arrays that are kept: R, its change, and one more
 
 
 class RanksError(RuntimeError):
     """Processes of a run that have ended, do not answer, or do not agree."""
+
+
+def nothing() -> None:
+    """Have nothing to wait for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coming:
+    """Rows that are on their way, while the process does something else."""
+
+    made: Callable[[], Array]
+    wait: Callable[[], None] = nothing
+
+    def take(self) -> Array:
+        """Wait for them, and return them."""
+        self.wait()
+        return self.made()
 
 
 @dataclass(eq=False)
@@ -32,8 +50,9 @@ class Collectives:
     device: str = "cpu"
     wire: Any = None
     timeout: float = TIMEOUT
+    room: float = ROOM
     traffic: Traffic = field(default_factory=Traffic)
-    recent: list[tuple[Any, Array]] = field(default_factory=list, repr=False)
+    recent: list[tuple[Any, Any, Array]] = field(default_factory=list, repr=False)
     _calls: int = 0
 
     def sum(self, numbers: NDArray[Any]) -> NDArray[Any]:
@@ -77,38 +96,56 @@ class Collectives:
 
     def gathered(self, block: Array, cuts: Sequence[int], exact: bool = False) -> Array:
         """Return all rows of a matrix of which everybody has those between two of its `cuts`."""
+        return self.gathering(block, cuts, exact).take()
+
+    def gathering(self, block: Array, cuts: Sequence[int], exact: bool = False) -> Coming:
+        """Begin what `gathered` does: whoever takes the rows waits for them."""
         if self.size == 1:
-            return block
+            return Coming(lambda: block)
         own = self._on_wire(block, exact)
-        rows, width = max(np.diff(cuts)), own.shape[1]
-        padded = own if own.shape[0] == rows else padded_to(own, int(rows))
-        out = padded.new_empty((self.size * int(rows), width))
+        lengths, width = np.diff(cuts).tolist(), own.shape[1]
+        rows = max(lengths)
+        padded = own if own.shape[0] == rows else padded_to(own, rows)
+        out = padded.new_empty((self.size * rows, width))
+        parts = list(out.reshape(self.size, rows, width).unbind())
         nbytes = cuts[-1] * width * own.element_size()
-        parts = list(out.reshape(self.size, int(rows), width).unbind())
-        self._do(lambda dist: dist.all_gather(parts, padded), nbytes, large=True)
-        if len(set(np.diff(cuts))) > 1:
-            torch = the_torch()
-            out = torch.cat([out[k * rows : k * rows + n] for k, n in enumerate(np.diff(cuts))])
-        return as_library_of(block, out)
+        work = self._do(lambda dist: dist.all_gather(parts, padded, async_op=True), nbytes, large=True)
+
+        def made() -> Array:
+            if len(set(lengths)) == 1:
+                return as_library_of(block, out)
+            return as_library_of(
+                block, the_torch().cat([out[k * rows : k * rows + n] for k, n in enumerate(lengths)])
+            )
+
+        return Coming(made, self._waiting(work))
 
     def scattered_sum(self, whole: Array, cuts: Sequence[int]) -> Array:
         """Return this process's rows of the sum of everybody's matrices, added in the order of the ranks."""
+        return self.scattering(whole, cuts).take()
+
+    def scattering(self, whole: Array, cuts: Sequence[int]) -> Coming:
+        """Begin what `scattered_sum` does: whoever takes the rows waits for them."""
         if self.size == 1:
-            return whole
+            return Coming(lambda: whole)
         sent = self._on_wire(whole)
-        counts, width = np.diff(cuts).tolist(), sent.shape[1]
+        counts, width, kind = np.diff(cuts).tolist(), sent.shape[1], dtype_of(whole)
         own = counts[self.rank]
         out = sent.new_empty((self.size * own, width))
-        self._do(
-            lambda dist: dist.all_to_all_single(out, sent, [own] * self.size, counts),
-            sent.nbytes,
-            large=True,
+        lengths = [own] * self.size, counts
+        work = self._do(
+            lambda dist: dist.all_to_all_single(out, sent, *lengths, async_op=True), sent.nbytes, large=True
         )
-        parts = out.reshape(self.size, own, width)
-        total = parts[0].to(dtype_of(whole))
-        for part in parts[1:]:
-            total = total + part
-        return as_library_of(whole, total)
+        example = none_of(whole)
+
+        def made() -> Array:
+            parts = out.reshape(self.size, own, width)
+            total = parts[0].to(kind)
+            for part in parts[1:]:
+                total = total + part
+            return as_library_of(example, total)
+
+        return Coming(made, self._waiting(work))
 
     def exchanged(self, numbers: NDArray[Any], lengths: Sequence[int]) -> NDArray[Any]:
         """Send the first `lengths[0]` numbers to process 0, the next to 1, ...; return what comes here."""
@@ -128,10 +165,15 @@ class Collectives:
         )
         return np.asarray(out.cpu().numpy().view(kind))
 
-    def keep(self, matrix: Any, rows: Array) -> None:
-        """Remember all rows of a matrix, and forget those of an older one."""
-        self.recent.append((matrix, rows))
-        del self.recent[:-_KEPT]
+    def keep(self, matrix: Any, rows: Array, order: Any = None) -> None:
+        """Remember all rows of a matrix, in an order of theirs, and forget those of an older one."""
+        self.recent.append((matrix, order, rows))
+        del self.recent[:-KEPT]
+
+    def kept(self, matrix: Any, order: Any = None) -> Any:
+        """Return all rows of a matrix in this order, if they are remembered; else None."""
+        found = (rows for each, its, rows in self.recent if each is matrix and its is order)
+        return next(found, None)
 
     def leave(self, why: str = "") -> None:
         """End all connections, and with them the waiting of others; say why, if there is a reason."""
@@ -150,15 +192,27 @@ class Collectives:
 
     # What is beneath ------------------------------------------------------------------------------------
 
-    def _do(self, call: Callable[[Any], Any], nbytes: int, large: bool = False) -> None:
+    def _do(self, call: Callable[[Any], Any], nbytes: int, large: bool = False) -> Any:
+        """Make a call of torch.distributed, and return what is to be waited for, if there is anything."""
         import torch.distributed as dist
 
         self._calls += 1
         self.traffic.count(nbytes, large)
         try:
-            call(dist)
+            return call(dist)
         except (RuntimeError, ValueError) as error:
             self._lost(error)
+
+    def _waiting(self, work: Any) -> Callable[[], None]:
+        """Return what waits for work that was begun."""
+
+        def wait() -> None:
+            try:
+                work.wait()
+            except (RuntimeError, ValueError) as error:
+                self._lost(error)
+
+        return wait if work is not None else nothing
 
     def _lost(self, error: Exception) -> NoReturn:
         why = ""

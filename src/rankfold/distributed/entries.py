@@ -1,23 +1,28 @@
 """The store of entries spread by rows: each process has those of its rows, in a store of its own.
 
-L is spread as the entries are, and its rows are at home where their entries are. R is spread too, fetched
-whole for a pass, and the derivatives in it are summed up where its rows are at home.
+L is spread as the entries are, and its rows are at home where their entries are. R is spread too. Where its
+rows are many, each process has its entries in stripes of columns, a store for each, and R is fetched stripe
+by stripe during a pass; else it is fetched whole. The derivatives in R are summed up where its rows are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import DTypeLike, NDArray
 
+from rankfold.distributed.fingerprints import fingerprint_of
 from rankfold.distributed.group import Group
-from rankfold.distributed.matrix import SpreadMatrix, scaled
-from rankfold.distributed.sharded import Places, Sharded, even_cuts
+from rankfold.distributed.matrix import SpreadMatrix, added, scaled
+from rankfold.distributed.part_store import PartStore, part_of
+from rankfold.distributed.sharded import Places, Sharded
+from rankfold.distributed.stripes import Homeward, Stripes
 from rankfold.entries.arrays import check_factors
+from rankfold.entries.side_by_side import SideBySide
 from rankfold.entries.store import (
     Array,
     EntryLoss,
@@ -26,57 +31,51 @@ from rankfold.entries.store import (
     ModelStore,
     NewValues,
 )
-from rankfold.fingerprint import spread as spread_numbers
 from rankfold.linalg.rows import is_spread
 from rankfold.remembered import remembered
-
-
-@runtime_checkable
-class PartStore(Protocol):
-    """A store that can be a part of a larger one: it tells sums where means would not add up."""
-
-    def polynomial_sums(
-        self, Ls: Sequence[Array], Rs: Sequence[Array], every: int, first: int
-    ) -> tuple[NDArray[np.float64], float]:
-        """Sums over the sampled entries, and their number, if row 0 here is row `first` of the whole."""
-
-    def largest_curvature(self, loss: EntryLoss) -> float:
-        """Return max ℓ''(0, y)."""
 
 
 @dataclass(frozen=True, eq=False)
 class SpreadEntries:
     """Entries of a matrix whose rows are spread over processes; build it with `spread_triples`.
 
-    `block` has the entries of the rows at hand, numbered from 0; None where there are none.
+    `stores` has the entries of the rows at hand, numbered from 0: a store for each stripe of columns, in the
+    order that the stripe has them in, and None where there are none.
     """
 
     shape: tuple[int, int]
     size: int
-    block: Any
+    stores: tuple[Any, ...]
     rows: Places
-    cols: Places
+    stripes: Stripes
     dtype: np.dtype[Any]
     weighted: bool
 
     @staticmethod
     def of(block: EntryStore | None, rows: Places, columns: int, dtype: DTypeLike) -> SpreadEntries:
         """Join everybody's blocks; `dtype` is that of values, for a process without any."""
-        group, lines = rows.group, rows.cuts[-1]
-        cuts = rows.cuts if columns == lines else even_cuts(columns, group.size)
-        known = group.stacked(
-            np.array([0, 0] if block is None else [block.size, block.weighted], dtype=np.int64)
-        )
+        return SpreadEntries.striped([block], rows, Stripes(rows.of(columns)), dtype)
+
+    @staticmethod
+    def striped(
+        stores: Sequence[EntryStore | None], rows: Places, stripes: Stripes, dtype: DTypeLike
+    ) -> SpreadEntries:
+        """Join everybody's stores, of which each process has one for each stripe."""
+        group, shape = rows.group, (rows.cuts[-1], stripes.places.cuts[-1])
+        there = [store for store in stores if store is not None]
+        own = sum(store.size for store in there), any(store.weighted for store in there)
+        known = group.stacked(np.array(own, dtype=np.int64))
         store = SpreadEntries(
-            shape=(lines, columns),
+            shape=shape,
             size=int(known[:, 0].sum()),
-            block=block,
+            stores=tuple(stores),
             rows=rows,
-            cols=Places(group, cuts),
+            stripes=stripes,
             dtype=np.dtype(dtype),
             weighted=bool(known[:, 1].any()),
         )
-        group.require_equal("entries", f"{store.shape} {store.dtype} {rows.cuts}")
+        told = f"{shape} {store.dtype} {rows.cuts}, {stripes.count} stripes, room for {group.room:g} bytes"
+        group.require_equal("entries", told)
         if not store.size:
             raise ValueError("there is no entry in any process")
         return store
@@ -86,52 +85,73 @@ class SpreadEntries:
         """The processes."""
         return self.rows.group
 
+    @property
+    def cols(self) -> Places:
+        """Which process has which rows of R."""
+        return self.stripes.places
+
+    @property
+    def block(self) -> Any:
+        """The entries of the rows at hand: one store, or several side by side; None where there are none."""
+        if len(self.stores) == 1:
+            return self.stores[0]
+        lines = self.rows.bounds[1] - self.rows.bounds[0]
+        return SideBySide.of((lines, self.shape[1]), self.stores, self.stripes.columns)
+
     @remembered
     def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Number of entries of each row, and of each column, everywhere."""
         rows, cols = (np.zeros(d) for d in self.shape)
-        if self.block is not None:
-            rows[self.rows.own], cols = self.block.counts
+        for store, columns in zip(self.stores, self.stripes.columns, strict=True):
+            if store is not None:
+                of_rows, cols[columns] = store.counts
+                rows[self.rows.own] += of_rows
         summed = self.group.sum(np.concatenate([rows, cols])).astype(np.int64)
         return summed[: self.shape[0]], summed[self.shape[0] :]
 
     def asarray(self, numbers: NDArray[Any]) -> Sharded:
         """Numbers of all columns, which everybody holds, with their rows spread."""
-        own = numbers[self.cols.own]
-        here = np.asarray(own, dtype=self.dtype) if self.block is None else self.block.asarray(own)
+        own, some = numbers[self.cols.own], next((each for each in self.stores if each is not None), None)
+        here = np.asarray(own, dtype=self.dtype) if some is None else some.asarray(own)
         return Sharded(here, self.cols)
 
     # Passes ---------------------------------------------------------------------------------------------
 
     def evaluate(self, L: Array, R: Array, loss: EntryLoss) -> tuple[float, Array, Array]:
         """Mean loss at W = L Rᵀ, S R and SᵀL."""
-        A, B = self._factors((L,), (R,))
-        value, f_L, f_R = (0.0, *_zeros(A, B)) if self.block is None else self.block.evaluate(A, B, loss)
-        return self._mean(value), self._left(f_L), self._right(R, f_R)
+        return self._passed((L,), (R,), lambda block, A, B: block.evaluate(A, B, loss))
 
     def value(self, L: Array, R: Array, loss: EntryLoss) -> float:
         """Mean loss at L Rᵀ alone."""
-        A, B = self._factors((L,), (R,))
-        return self._mean(0.0 if self.block is None else self.block.value(A, B, loss))
+        (A,), total = self._at_hand((L,), (R,)), 0.0
+
+        def add(s: int, B: Array) -> None:
+            nonlocal total
+            if self.stores[s] is not None:
+                total += self._share(s) * self.stores[s].value(A, B, loss)
+
+        self.stripes.each((R,), add)
+        return self._summed(total)
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss) -> tuple[Array, Array]:
         """Change of S R and SᵀL along (dL, dR)."""
-        A, dA, B, dB = self._factors((L, dL), (R, dR))
-        changes = _zeros(A, B) if self.block is None else self.block.derivative(A, B, dA, dB, loss)
-        return self._left(changes[0]), self._right(R, changes[1])
+
+        def changes(block: Any, A: Array, dA: Array, B: Array, dB: Array) -> tuple[float, Array, Array]:
+            return 0.0, *block.derivative(A, B, dA, dB, loss)
+
+        return self._passed((L, dL), (R, dR), changes)[1:]
 
     def gauss_newton(self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss) -> tuple[Array, Array]:
         """Ṡ R and ṠᵀL along (dL, dR), for positive ℓ″."""
-        A, dA, B, dB = self._factors((L, dL), (R, dR))
-        if self.block is None:
-            changes = _zeros(A, B)
-        elif isinstance(self.block, ModelStore):
-            changes = self.block.gauss_newton(A, B, dA, dB, loss)
-        else:
-            df_L, df_R = self.block.derivative(A, B, dA, dB, loss)
-            S = self.block.gradient(A, B, loss)
-            changes = df_L - S @ dB, df_R - S.transposed_times(dA)
-        return self._left(changes[0]), self._right(R, changes[1])
+
+        def changes(block: Any, A: Array, dA: Array, B: Array, dB: Array) -> tuple[float, Array, Array]:
+            if isinstance(block, ModelStore):
+                return 0.0, *block.gauss_newton(A, B, dA, dB, loss)
+            df_L, df_R = block.derivative(A, B, dA, dB, loss)
+            S = block.gradient(A, B, loss)
+            return 0.0, df_L - S @ dB, df_R - S.transposed_times(dA)
+
+        return self._passed((L, dL), (R, dR), changes)[1:]
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int = 1) -> NDArray[np.float64]:
         """Coefficients of t ↦ mean of ((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ - W*)², over one in `every` rows.
@@ -139,62 +159,79 @@ class SpreadEntries:
         The sample is by numbers of rows among all, so that it is the same however they are spread. Blocks of
         a store that has none of its own take all rows.
         """
-        factors = self._factors(Ls, Rs)
-        As, Bs = factors[: len(Ls)], factors[len(Ls) :]
-        degrees = 2 * (len(Ls) + len(Rs)) - 3
-        sums, entries = np.zeros(degrees), 0.0
-        if isinstance(self.block, PartStore):
-            sums, entries = self.block.polynomial_sums(As, Bs, every, self.rows.bounds[0])
-        elif self.block is not None:
-            entries = float(self.block.size)
-            sums = self.block.polynomial(As, Bs) * entries
-        *totals, number = self.group.sum(np.append(sums, entries))
-        return np.array(totals) / (number or 1.0)
+        As = self._at_hand(Ls, Rs)
+        totals = np.zeros(2 * (len(Ls) + len(Rs)) - 2)  # and the number of entries
+
+        def add(s: int, *Bs: Array) -> None:
+            block = self.stores[s]
+            if isinstance(block, PartStore):
+                sums, entries = block.polynomial_sums(As, Bs, every, self.rows.bounds[0])
+                totals[:] += np.append(sums, entries)
+            elif block is not None:
+                totals[:] += np.append(block.polynomial(As, Bs), 1.0) * block.size
+
+        self.stripes.each(Rs, add)
+        *sums, number = self.group.sum(totals)
+        return np.array(sums) / (number or 1.0)
 
     def blocks(self, L: Array, R: Array, loss: EntryLoss) -> tuple[NDArray[Any], NDArray[Any]]:
         """Blocks of the second derivatives of the rows at hand, and of the columns at home here."""
-        A, B = self._factors((L,), (R,))
-        r, places = A.shape[1], R.spread if is_spread(R) else self.cols
-        of_rows, of_cols = (np.zeros((len(Z), r, r)) for Z in (A, B))
-        if self.block is not None:
-            if not isinstance(self.block, LineBlockStore):
-                raise TypeError(f"{type(self.block).__name__} knows no blocks of second derivatives")
-            of_rows, of_cols = self.block.blocks(A, B, loss)
-        flat = np.ascontiguousarray(of_cols).reshape(len(of_cols), r * r) * self._share
-        own = self.group.scattered_sum(flat, places.cuts)
-        return of_rows * self._share, own.reshape(-1, r, r)
+        r = L.shape[1]
+
+        def flat(store: Any, A: Array, B: Array) -> tuple[float, Array, Array]:
+            if not isinstance(store, LineBlockStore):
+                raise TypeError(f"{type(store).__name__} knows no blocks of second derivatives")
+            of_rows, of_cols = (np.ascontiguousarray(of) for of in store.blocks(A, B, loss))
+            return 0.0, of_rows.reshape(-1, r * r), of_cols.reshape(-1, r * r)
+
+        _, of_rows, of_cols = self._passed((L,), (R,), flat, r * r)
+        return of_rows.block.reshape(-1, r, r), of_cols.block.reshape(-1, r, r)
 
     def gradient(self, L: Array, R: Array, loss: EntryLoss) -> SpreadMatrix:
         """Return S, whose entries outside Ω are zero."""
-        A, B = self._factors((L,), (R,))
-        local = None if self.block is None else self.block.gradient(A, B, loss)
-        return SpreadMatrix(self.shape, self.dtype, self.places, local, self._share)
+        (A,), local = self._at_hand((L,), (R,)), list[Any]()
+
+        def note(s: int, B: Array) -> None:
+            store = self.stores[s]
+            local.append((None if store is None else store.gradient(A, B, loss), self._share(s)))
+
+        self.stripes.each((R,), note)
+        return SpreadMatrix(self.shape, self.dtype, self.rows, self.stripes, local)
 
     def targets(self, loss: EntryLoss) -> SpreadMatrix:
         """Return the entries of W that the data ask for, seen from W = 0."""
-        local = None if self.block is None else self.block.targets(loss)
-        if loss.is_square:
-            return SpreadMatrix(self.shape, self.dtype, self.places, local, 1.0)
-        own = 0.0 if self.block is None else self._part.largest_curvature(loss)
-        return SpreadMatrix(
-            self.shape, self.dtype, self.places, local, (own or 1.0) / (self.group.most(own) or 1.0)
-        )
+        local = [None if store is None else store.targets(loss) for store in self.stores]
+        scales = [1.0] * len(local)
+        if not loss.is_square:
+            own = [0.0 if store is None else part_of(store).largest_curvature(loss) for store in self.stores]
+            most = self.group.most(max(own)) or 1.0
+            scales = [(each or 1.0) / most for each in own]
+        matrices = list(zip(local, scales, strict=True))
+        return SpreadMatrix(self.shape, self.dtype, self.rows, self.stripes, matrices)
 
     def value_at_zero(self, loss: EntryLoss) -> float:
         """Mean loss at W = 0."""
-        return self._mean(0.0 if self.block is None else self.block.value_at_zero(loss))
+        own = [
+            0.0 if store is None else self._share(s) * store.value_at_zero(loss)
+            for s, store in enumerate(self.stores)
+        ]
+        return self._summed(sum(own))
 
     def astype(self, dtype: DTypeLike) -> SpreadEntries:
         """Return the same entries with values of another type."""
-        block = None if self.block is None else self.block.astype(dtype)
-        return replace(self, block=block, dtype=np.dtype(dtype))
+        stores = (None if store is None else store.astype(dtype) for store in self.stores)
+        return replace(self, stores=tuple(stores), dtype=np.dtype(dtype))
 
     def with_values(self, values: NewValues) -> SpreadEntries:
-        """Return the same entries with other values; rows are numbered as in the whole."""
-        if self.block is None:
-            return self
-        first = self.rows.bounds[0]
-        return replace(self, block=self.block.with_values(lambda i, j, y: values(i + first, j, y)))
+        """Return the same entries with other values; rows and columns are numbered as in the whole."""
+        first, stores = self.rows.bounds[0], list[Any]()
+        for store, columns in zip(self.stores, self.stripes.columns, strict=True):
+
+            def of_all(i: Any, j: Any, y: Any, columns: NDArray[np.int64] = columns) -> NDArray[Any]:
+                return values(i + first, columns[j], y)
+
+            stores.append(None if store is None else store.with_values(of_all))
+        return replace(self, stores=tuple(stores))
 
     @property
     def places(self) -> tuple[Places, Places]:
@@ -203,77 +240,55 @@ class SpreadEntries:
 
     @remembered
     def fingerprint(self) -> dict[str, str | float]:
-        """What tells these entries from others, however they are spread: sums over all of them."""
-        sums = np.zeros(5)
-        if self.block is not None:
-            self.block.with_values(self._summing(sums))
-        squares, *others = self.group.sum(sums)
-        norms = (float(squares) ** 0.5 or 1.0, self.size**0.5)
-        names = ("sum over the values", "sum over the positions") * 2
-        found = {
-            f"{name} ({1 + k // 2})": float(total) / norms[k % 2]
-            for k, (name, total) in enumerate(zip(names, others, strict=True))
-        }
-        return {"number of entries": str(self.size), **found}
-
-    def _summing(self, sums: NDArray[np.float64]) -> NewValues:
-        """Return a function that adds up, block by block, and changes nothing. Each entry comes twice."""
-        first = self.rows.bounds[0]
-        steps = (2**0.5, 3**0.5), (5**0.5, 7**0.5)
-        numbers = [
-            [spread_numbers(d, step) for d, step in zip(self.shape, pair, strict=True)] for pair in steps
-        ]
-
-        def values(i: NDArray[Any], j: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
-            z = y.astype(np.float64)
-            sums[0] += z @ z / 2
-            for k, (of_rows, of_cols) in enumerate(numbers):
-                at = of_rows[i + first] * of_cols[j]
-                sums[1 + 2 * k] += at @ z / 2
-                sums[2 + 2 * k] += at.sum() / 2
-            return y
-
-        return values
+        """What tells these entries from others, however they are spread."""
+        return fingerprint_of(self)
 
     # What is beneath ------------------------------------------------------------------------------------
 
-    @property
-    def _share(self) -> float:
-        """What a mean over the entries at hand counts in that over all."""
-        return 0.0 if self.block is None else self.block.size / self.size
+    def _passed(
+        self, Ls: Sequence[Array], Rs: Sequence[Array], call: Callable[..., Any], width: int = 0
+    ) -> tuple[float, Sharded, Sharded]:
+        """Sum up, over stripes and processes, what `call(store, *As, *Bs)` says of each store.
 
-    @property
-    def _part(self) -> PartStore:
-        if not isinstance(self.block, PartStore):
-            raise TypeError(
-                f"{type(self.block).__name__} as a part of spread entries has the square loss only: hold the "
-                "entries in memory (device='cpu') for others"
-            )
-        return self.block
+        That is a mean over its entries, and arrays with so many columns (as L has, if 0) for the rows at hand
+        and for the columns of the stripe, all of them our own.
+        """
+        As, home = self._at_hand(Ls, Rs), Homeward(self.stripes)
+        total, left = 0.0, list[Array]()
 
-    def _factors(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> list[Array]:
-        """Rows at hand of all L, and all rows of all R."""
+        def add(s: int, *Bs: Array) -> None:
+            nonlocal total
+            if self.stores[s] is None:
+                value, f_L, f_R = 0.0, *(_zeros(each, width) for each in (As[0], Bs[0]))
+            else:
+                value, f_L, f_R = call(self.stores[s], *As, *Bs)
+            total += self._share(s) * value
+            added(left, scaled(f_L, self._share(s)))
+            home.send(s, scaled(f_R, self._share(s)))
+
+        self.stripes.each(Rs, add)
+        return self._summed(total), Sharded(left[0], self.rows), home.summed()
+
+    def _share(self, s: int) -> float:
+        """What a mean over the entries of one store counts in that over all."""
+        return 0.0 if self.stores[s] is None else self.stores[s].size / self.size
+
+    def _summed(self, number: float) -> float:
+        return float(self.group.sum(np.array([number]))[0])
+
+    def _at_hand(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> list[Array]:
+        """Rows at hand of all L; these, and all R, must be spread as the entries are."""
         check_factors(self.shape, Ls, Rs)
-        for L in Ls:
-            if is_spread(L) and L.spread.cuts != self.rows.cuts:
-                raise ValueError(
-                    f"rows of L are cut at {L.spread.cuts}, those of entries at {self.rows.cuts}"
-                )
-        left = [L.block if is_spread(L) else L[self.rows.own] for L in Ls]
-        return [*left, *(R.whole() if is_spread(R) else R for R in Rs)]
-
-    def _mean(self, local: float) -> float:
-        return float(self.group.sum(np.array([local * self._share]))[0])
-
-    def _left(self, f_L: Array) -> Sharded:
-        return Sharded(scaled(f_L, self._share), self.rows)
-
-    def _right(self, R: Array, f_R: Array) -> Sharded:
-        """Add up what everybody has for each column, where the columns of R are at home."""
-        places = R.spread if is_spread(R) else self.cols
-        return Sharded(self.group.scattered_sum(scaled(f_R, self._share), places.cuts), places)
+        for name, places, factors in (("L", self.rows, Ls), ("R", self.cols, Rs)):
+            for each in factors:
+                if is_spread(each) and each.spread.cuts != places.cuts:
+                    raise ValueError(
+                        f"rows of {name} are cut at {each.spread.cuts}, those of entries at {places.cuts}"
+                    )
+        return [L.block if is_spread(L) else L[self.rows.own] for L in Ls]
 
 
-def _zeros(A: Array, B: Array) -> tuple[Array, Array]:
-    xp = array_namespace(A)
-    return xp.zeros_like(A), xp.zeros_like(B)
+def _zeros(rows: Array, width: int) -> Array:
+    """Zeros for each row, as many as it has numbers if `width` is 0."""
+    xp = array_namespace(rows)
+    return xp.zeros_like(rows) if not width else xp.zeros((len(rows), width), dtype=rows.dtype)

@@ -37,6 +37,9 @@ class Group(Collectives):
         bytes, and rounds gradients to seven digits.
     timeout
         Seconds to wait for the others.
+    room
+        Bytes that rows of R may take which a process keeps from one pass to the next, where R comes in
+        stripes. If three matrices like R take more, it holds two stripes of each, and R is sent once more.
     """
 
     _meetings: int = 0

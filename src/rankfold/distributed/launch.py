@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from datetime import timedelta
 from typing import Any
 
 import numpy as np
 
-from rankfold.distributed.collectives import TIMEOUT, RanksError
+from rankfold.distributed.collectives import ROOM, TIMEOUT, RanksError
 from rankfold.distributed.group import Group
 from rankfold.distributed.wire import the_torch
 
 
-def start(timeout: float = TIMEOUT, backend: str | None = None, wire: Any = None) -> Group:
+def start(
+    timeout: float = TIMEOUT, backend: str | None = None, wire: Any = None, room: float = ROOM
+) -> Group:
     """Join the processes that torchrun, Slurm or whoever has started; without any, be the only one.
 
     Reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (or Slurm's SLURM_PROCID and SLURM_NTASKS).
@@ -26,6 +29,8 @@ def start(timeout: float = TIMEOUT, backend: str | None = None, wire: Any = None
         "gloo" or "nccl"; if None, NCCL where every process has a GPU, else gloo.
     wire
         "float32" to send half the bytes, see `Group`.
+    room
+        Bytes of R that each process may keep from one pass to the next, see `Group`.
 
     Examples
     --------
@@ -39,7 +44,7 @@ def start(timeout: float = TIMEOUT, backend: str | None = None, wire: Any = None
     size = int(variables.get("WORLD_SIZE", variables.get("SLURM_NTASKS", "1")))
     wire = None if wire is None else np.dtype(wire)
     if size == 1:
-        return Group(wire=wire, timeout=timeout)
+        return Group(wire=wire, timeout=timeout, room=room)
     if "MASTER_ADDR" not in variables or "MASTER_PORT" not in variables:
         raise RanksError(
             f"there are {size} processes, and MASTER_ADDR and MASTER_PORT do not say where they meet: set "
@@ -58,7 +63,9 @@ def start(timeout: float = TIMEOUT, backend: str | None = None, wire: Any = None
     limit = timedelta(seconds=timeout)
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=limit)
     notes = dist.PrefixStore("rankfold", store)
-    return Group(rank, size, notes, device, wire, timeout)
+    group = Group(rank, size, notes, device, wire, timeout, room)
+    atexit.register(group.leave)  # threads of gloo that live on would abort a process that ends
+    return group
 
 
 def _meeting_place(rank: int, size: int, timeout: float) -> Any:

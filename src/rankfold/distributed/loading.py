@@ -36,6 +36,7 @@ def read(
     decimal: str = ".",
     duplicates: Duplicates = "keep",
     parts: bool = False,
+    stripes: int | None = None,
 ) -> SpreadTriples:
     r"""Read triples from files, or from all whose names fit a pattern such as ``'shards/*.parquet'``.
 
@@ -44,6 +45,7 @@ def read(
     ranges of rows with about as many entries each. Labels are numbered in sorted order, as
     `rankfold.data.read_triples` does, whose other parameters these are. With `parts`, a model that is fitted
     to them has in each process its own rows, and in none all of them: for factors that outgrow a machine.
+    `stripes` is that of `spread_triples`.
 
     Examples
     --------
@@ -71,7 +73,7 @@ def read(
     pool = group.together(loaded, "reading the files")
     labels = [_everybodys(side, group) for side in pool.labels()]
     pool.renumber(labels)
-    return replace(_sent(pool, labels, duplicates, group), parts=parts)
+    return replace(_sent(pool, labels, duplicates, group, stripes), parts=parts)
 
 
 def _names(files: Any) -> list[str]:
@@ -194,7 +196,9 @@ def _in_turn(own: NDArray[np.int64], lengths: NDArray[Any], group: Group) -> lis
     return [rows[k, :length] for k, length in enumerate(lengths)]
 
 
-def _sent(pool: _Pool, labels: Sequence[Labels], duplicates: Duplicates, group: Group) -> SpreadTriples:
+def _sent(
+    pool: _Pool, labels: Sequence[Labels], duplicates: Duplicates, group: Group, stripes: int | None
+) -> SpreadTriples:
     """Cut the rows, and send all entries to whoever has their rows, block by block."""
     height, width = (len(each) for each in labels)
     blocks = pool.blocks()
@@ -217,4 +221,5 @@ def _sent(pool: _Pool, labels: Sequence[Labels], duplicates: Duplicates, group: 
         filled = end
     columns = [rows, cols, values]
     del rows, cols, values, column  # so that the list alone knows them
-    return SpreadTriples(store_of(columns, cuts, width, duplicates, group), labels[0], labels[1])
+    store = store_of(columns, cuts, width, duplicates, group, stripes)
+    return SpreadTriples(store, labels[0], labels[1])

@@ -2,43 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rankfold.distributed.sharded import Places, Sharded
+from rankfold.distributed.stripes import Homeward, Stripes
 from rankfold.entries.store import Array, Operator
 from rankfold.linalg.rows import is_spread
 
 
 @dataclass(frozen=True, eq=False)
 class SpreadMatrix:
-    """A sparse matrix on Ω, of which each process has its rows, times a number of each."""
+    """A sparse matrix on Ω, of which each process has its rows: stripe by stripe, each times a number."""
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
-    places: tuple[Places, Places]
-    local: Operator | None
-    scale: float
+    rows: Places
+    stripes: Stripes
+    local: Sequence[tuple[Operator | None, float]]
 
     def __matmul__(self, X: Array) -> Sharded:
         """S X."""
-        B, rows = X.whole() if is_spread(X) else X, self.places[0]
-        if self.local is None:
-            first, last = rows.bounds
-            return Sharded(np.zeros((last - first, B.shape[1]), self.dtype), rows)
-        return Sharded(scaled(self.local @ B, self.scale), rows)
+        total: list[Array] = []
+
+        def multiply(s: int, B: Array) -> None:
+            own, scale = self.local[s]
+            if own is not None:
+                added(total, scaled(own @ B, scale))
+
+        self.stripes.each([X], multiply)
+        first, last = self.rows.bounds
+        if not total:
+            total.append(np.zeros((last - first, X.shape[1]), self.dtype))
+        return Sharded(total[0], self.rows)
 
     def transposed_times(self, X: Array) -> Sharded:
         """Sᵀ X."""
-        rows, cols = self.places
-        A = X.block if is_spread(X) else X[rows.own]
-        if self.local is None:
-            product: Array = np.zeros((self.shape[1], A.shape[1]), self.dtype)
-        else:
-            product = scaled(self.local.transposed_times(A), self.scale)
-        return Sharded(cols.group.scattered_sum(product, cols.cuts), cols)
+        A, home = X.block if is_spread(X) else X[self.rows.own], Homeward(self.stripes)
+        for s, (own, scale) in enumerate(self.local):
+            if own is None:
+                product: Array = np.zeros((self.stripes.cuts[s][-1], A.shape[1]), self.dtype)
+            else:
+                product = scaled(own.transposed_times(A), scale)
+            home.send(s, product)
+        return home.summed()
+
+
+def added(total: list[Array], fresh: Array) -> None:
+    """Add an array of our own to a sum, which is in a list as soon as there is one."""
+    if total:
+        total[0] += fresh
+    else:
+        total.append(fresh)
 
 
 def scaled(fresh: Array, factor: float) -> Array:

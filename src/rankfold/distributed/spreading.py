@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from rankfold import kernels
 from rankfold.distributed.entries import SpreadEntries
 from rankfold.distributed.group import Group
 from rankfold.distributed.sharded import Places
+from rankfold.distributed.stripes import Stripes, stripes_that_pay
 from rankfold.entries.observed import Duplicates, Observed, both_ways
 from rankfold.entries.sorted_entries import index_type, sorted_entries
 
@@ -59,11 +60,13 @@ def spread_triples(
     weights: ArrayLike | None = None,
     duplicates: Duplicates = "error",
     group: Group | None = None,
+    stripes: int | None = None,
 ) -> SpreadEntries:
     """Spread entries that every process has all of, or a part of: each keeps those of its rows.
 
     Every process gives entries of its own choosing: one that another has given too counts twice. They are
-    sent to whoever has their rows, contiguous ranges with about as many entries each.
+    sent to whoever has their rows, contiguous ranges with about as many entries each. `stripes` is in how
+    many parts R is fetched during a pass, the next while one is computed with; None: in as many as pay.
 
     Examples
     --------
@@ -82,11 +85,12 @@ def spread_triples(
         columns.append(np.asarray(weights).astype(dtype))
     # before anything is sent: gloo takes the bytes of one type for those of another, or ends the process
     given = f"shape {tuple(shape)}, values in {dtype}, {'weighted' if weights is not None else 'no weights'}"
+    given += "" if stripes is None else f", in {stripes} stripes"
     group.require_equal("entries", given)
     group.together(lambda: _check_rows(own[0], shape), "checking the entries")
     counts = group.sum(np.bincount(columns[0], minlength=shape[0]).astype(np.float64))
     cuts = row_cuts(counts, group.size)
-    return store_of(sent_home(columns, cuts, group), cuts, shape[1], duplicates, group)
+    return store_of(sent_home(columns, cuts, group), cuts, shape[1], duplicates, group, stripes)
 
 
 def _check_rows(rows: NDArray[Any], shape: tuple[int, int]) -> None:
@@ -108,32 +112,67 @@ def store_of(
     width: int,
     duplicates: Duplicates,
     group: Group,
+    stripes: int | None = None,
 ) -> SpreadEntries:
     """Sort the entries at hand, and join them with everybody's.
 
     `columns` are rows, columns and values, and weights or not; the list is emptied, for memory's sake.
     """
     places, dtype = Places(group, cuts), columns[2].dtype
-    block = group.together(lambda: _sorted(columns, places, width, duplicates), "sorting the entries")
-    return SpreadEntries.of(block, places, width, dtype)
+    if stripes is None:
+        size = int(group.sum(np.array([float(len(columns[0]))]))[0])
+        stripes = stripes_that_pay(size, (cuts[-1], width))
+    cut = Stripes.of(places.of(width), stripes)
+    stores = group.together(lambda: _sorted(columns, places, cut, duplicates), "sorting the entries")
+    return SpreadEntries.striped(stores, places, cut, dtype)
 
 
 def _sorted(
-    columns: list[NDArray[Any]], places: Places, width: int, duplicates: Duplicates
-) -> Observed | None:
+    columns: list[NDArray[Any]], places: Places, stripes: Stripes, duplicates: Duplicates
+) -> list[Observed | None]:
+    """Sort the entries of each stripe, numbered from the first row at hand and as the stripe has columns."""
     first, last = places.bounds
     if not len(columns[0]):
-        return None
-    shape = last - first, width
+        columns.clear()
+        return [None] * stripes.count
+    _check(columns, stripes.places.cuts[-1])
+    columns[0] -= columns[0].dtype.type(first)
+    found: list[Observed | None] = []
+    for s, own in enumerate(_in_stripes(columns, stripes)):
+        shape = last - first, len(stripes.columns[s])
+        found.append(_settled(own, shape, (first, stripes.columns[s]), duplicates) if len(own[0]) else None)
+    return found
+
+
+def _in_stripes(columns: list[NDArray[Any]], stripes: Stripes) -> Iterator[list[NDArray[Any]]]:
+    """Yield the entries of each stripe; those that nobody needs any more go."""
+    if stripes.count == 1:
+        yield columns
+        return
+    of_columns = stripes.numbers()
+    stripe, columns[1] = (numbers.astype(columns[1].dtype)[columns[1]] for numbers in of_columns)
+    for s in range(stripes.count):
+        here = stripe == s
+        yield [column[here] for column in columns]
+    columns.clear()
+
+
+def _settled(
+    columns: list[NDArray[Any]],
+    shape: tuple[int, int],
+    numbers: tuple[int, NDArray[np.int64]],
+    duplicates: Duplicates,
+) -> Observed:
+    """Sort entries both ways; `numbers` are those of the first row, and of the columns, in the whole."""
     index = index_type(shape)
     # One expression, as in `Observed.from_triples`: each array goes once it has been read.
-    block = both_ways(sorted_entries(*_own(columns, first, shape, index), shape, index, 1), shape)
+    block = both_ways(sorted_entries(*_packed(columns, index), shape, index, 1), shape)
     repeated = block.first_repeated
     if repeated < 0:
         return block
     if duplicates == "error":
         line = int(np.searchsorted(block.by_row.indptr, repeated, side="right")) - 1
-        pair = line % block.by_row.lines + first, int(block.by_row.indices[repeated])
+        pair = line % block.by_row.lines + numbers[0], int(numbers[1][block.by_row.indices[repeated]])
         raise ValueError(f"entry {pair} is given more than once: merge repeated entries, or keep them")
     sides = list(block.sides)
     del block  # one side after the other, for memory's sake
@@ -144,22 +183,23 @@ def _sorted(
     return Observed(shape, sides[0], sides[1])
 
 
-def _own(
-    columns: list[NDArray[Any]], first: int, shape: tuple[int, int], index: Any
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Rows from 0, columns, and values or values and weights in one, of which nobody else knows; checked."""
-    weights = columns.pop() if len(columns) == 4 else None
-    values, cols, rows = columns.pop(), columns.pop(), columns.pop()
-    if cols.min() < 0 or cols.max() >= shape[1]:
-        raise ValueError(f"cols must be integers from 0 to {shape[1] - 1}")
-    for name, numbers in (("values", values), ("weights", weights)):
-        if numbers is not None and not np.isfinite(numbers).all():
+def _check(columns: list[NDArray[Any]], width: int) -> None:
+    """Raise ValueError where columns, values or weights are none."""
+    _, cols, values, *weights = columns
+    if cols.min() < 0 or cols.max() >= width:
+        raise ValueError(f"cols must be integers from 0 to {width - 1}")
+    for name, numbers in (("values", values), *(("weights", each) for each in weights)):
+        if not np.isfinite(numbers).all():
             raise ValueError(f"{name} has entries that are NaN or infinite: leave them out")
-    rows -= rows.dtype.type(first)
-    packed = values
+    if weights and weights[0].min() < 0:
+        raise ValueError("weights must be zero or more")
+
+
+def _packed(columns: list[NDArray[Any]], index: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Rows, columns, and values or values and weights in one, of which nobody else knows."""
+    weights = columns.pop() if len(columns) == 4 else None
+    packed, cols, rows = columns.pop(), columns.pop(), columns.pop()
     if weights is not None:
-        if weights.min() < 0:
-            raise ValueError("weights must be zero or more")
-        pairs = np.column_stack([values, weights])
+        pairs = np.column_stack([packed, weights])
         packed = pairs.view(np.result_type(pairs.dtype, np.complex64))[:, 0]
     return rows.astype(index, copy=False), cols.astype(index, copy=False), packed

@@ -49,6 +49,11 @@ def dtype_of(array: Array) -> Any:
     return getattr(the_torch(), str(array.dtype)) if type(array) is np.ndarray else array.dtype
 
 
+def none_of(array: Array) -> Array:
+    """Return an array of the same library and type with nothing in it, which does not hold the other one."""
+    return np.empty(0, array.dtype) if type(array) is np.ndarray else array.new_empty(0)
+
+
 def as_library_of(example: Array, tensor: Any) -> Array:
     """Return a tensor as an array of the library, and of the type, of `example`."""
     if type(example) is np.ndarray:

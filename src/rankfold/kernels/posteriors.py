@@ -232,11 +232,11 @@ def _expected_squares(i, squares, second, first, x, C):  # type: ignore[no-untyp
 def update(progress, entries, believed, bias, alpha, precision, pulls, known, found):  # type: ignore[no-untyped-def]
     """Posteriors of all lines under the priors N(precision⁻¹ pulls_i, precision⁻¹) and noise of 1/alpha.
 
-    `entries` are (bounds, indptr, indices, step, data, numbers per entry, centre), `believed` (F, C). `known` holds
-    what entries that are not given any more summed up to (`second` and `first` of `_packed`, side by side),
-    or has no line at all. Of `found`, x gets the means, C the lower triangles of the covariances, errors the
-    expected squares of what is left of each line's values, and logs the logarithms of the covariances'
-    determinants.
+    `entries` are (bounds, indptr, indices, step, data, numbers per entry, centre), `believed` (F, C). `known`
+    holds what entries that are not given any more summed up to (`second` and `first` of `_packed`, side by
+    side), or has no line at all. Of `found`, x gets the means, C the lower triangles of the covariances,
+    errors the expected squares of what is left of each line's values, and logs the logarithms of the
+    covariances' determinants.
     """
     bounds, indptr, indices, step, data, m, centre = entries
     F, C = believed

@@ -151,18 +151,39 @@ def _pattern(store: SpreadEntries) -> Pattern:
 def _value_range(store: SpreadEntries) -> tuple[float, float]:
     """Return the least and the largest value in any process."""
     least, most = np.inf, -np.inf
-    if store.block is not None:
-        values = store.block.by_row.data[:, 0]
-        least, most = float(values.min()), float(values.max())
+    for own in (each for each in store.stores if each is not None):
+        values = own.by_row.data[:, 0]
+        least, most = min(least, float(values.min())), max(most, float(values.max()))
     return -store.group.most(-least), store.group.most(most)
 
 
 def _own_positions(store: SpreadEntries) -> NDArray[Any]:
     """Return the columns of the entries at hand, row by row."""
     kind = index_type(store.shape)
-    if store.block is None:
-        return np.zeros(0, kind)
-    return np.asarray(store.block.plain.by_row.indices, dtype=kind)
+    if len(store.stores) == 1 and store.block is not None:
+        return np.asarray(store.block.by_row.pattern()[1], dtype=kind)
+    first, last = store.rows.bounds
+    return _at_hand(store, np.arange(last - first))[1].astype(kind)
+
+
+def _at_hand(
+    store: SpreadEntries, chosen: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+    """Return rows, columns and data of the entries of some of the rows at hand, row by row."""
+    first, last = store.rows.bounds
+    wanted = np.zeros(last - first, bool)
+    wanted[chosen] = True
+    none = np.zeros(0, np.int64)
+    found: list[tuple[Any, ...]] = [(none, none, np.zeros((0, 1 + store.weighted), store.dtype))]
+    for own, columns in zip(store.stores, store.stripes.columns, strict=True):
+        if own is not None:
+            side = own.by_row
+            keys = side.keys
+            at = wanted[keys]
+            found.append((keys[at].astype(np.int64) + first, columns[side.indices[at]], side.data[at]))
+    rows, cols, data = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    order = np.lexsort((cols, rows))  # which keeps the order of entries at one place
+    return rows[order], cols[order], data[order]
 
 
 @dataclass(frozen=True)
@@ -249,15 +270,7 @@ def _sample(store: SpreadEntries, limit: int, seed: int) -> Observed:
 def _entries(store: SpreadEntries, chosen: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return rows, columns and data of the entries of some rows, by row, in every process."""
     group, (first, last) = store.group, store.rows.bounds
-    own = chosen[(chosen >= first) & (chosen < last)] - first
-    width = 1 + store.weighted
-    rows, cols, data = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, width))
-    if store.block is not None:
-        side = store.block.plain.by_row
-        wanted = np.zeros(side.lines, bool)
-        wanted[own] = True
-        at = np.repeat(wanted, side.counts)
-        rows, cols, data = side.keys[at].astype(np.int64) + first, side.indices[at], side.data[at]
+    rows, cols, data = _at_hand(store, chosen[(chosen >= first) & (chosen < last)] - first)
     sizes = group.stacked(np.array([len(rows)], dtype=np.int64))[:, 0]
     cuts = (0, *np.cumsum(sizes).tolist())
     parts = [rows[:, None].astype(np.float64), cols[:, None].astype(np.float64), data.astype(np.float64)]

@@ -1,0 +1,203 @@
+"""R that comes stripe by stripe during a pass: the same answers, no more bytes, two stripes in memory."""
+
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+import pytest
+
+import rankfold as rf
+from distributed.threads import on_threads
+from rankfold.distributed import Group, Places, Sharded, SpreadTriples, spread_triples
+from rankfold.distributed.collectives import Coming
+from rankfold.distributed.stripes import COLUMNS, ENTRIES, Homeward, Stripes, stripes_that_pay
+from rankfold.linalg.rows import whole
+
+pytest.importorskip("torch")
+SHAPE, RANK = (60, 41), 2
+
+
+@pytest.fixture(scope="module")
+def data():
+    return rf.data.random_completion(SHAPE, RANK, 6, seed=1, noise=0.1)
+
+
+def share(group, data, **options):
+    own = np.arange(len(data.values)) % group.size == group.rank
+    weights = options.pop("weights", None)
+    triples = data.rows[own], data.cols[own], options.pop("values", data.values)[own]
+    weights = None if weights is None else weights[own]
+    return spread_triples(*triples, data.shape, weights, group=group, **options)
+
+
+def test_columns_are_cut_so_that_everybody_sends_as_much():
+    stripes = Stripes(Places(Group(), (0, 4, 9)), 2)
+    assert [columns.tolist() for columns in stripes.columns] == [[0, 1, 4, 5], [2, 3, 6, 7, 8]]
+    assert stripes.cuts == [(0, 2, 4), (0, 2, 5)]
+    stripe, number = stripes.numbers()
+    assert stripe.tolist() == [0, 0, 1, 1, 0, 0, 1, 1, 1]
+    assert number.tolist() == [0, 1, 0, 1, 2, 3, 2, 3, 4]
+
+
+def test_no_stripe_is_empty():
+    places = Places(Group(size=3), (0, 2, 4, 7))
+    assert Stripes.of(places, 9).count == 2
+    assert Stripes.of(places, 2).count == 2
+    assert Stripes.of(places, 0).count == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "entries", "columns", "count"),
+    [(10, 10 * ENTRIES * 5, 4 * COLUMNS, 4), (10, 10 * ENTRIES * 3, 4 * COLUMNS, 3),
+     (10, 10**9, COLUMNS + 1, 1), (10, 10 * ENTRIES - 1, 9 * COLUMNS, 1)],
+)  # fmt: skip
+def test_stripes_are_as_many_as_pay(rows, entries, columns, count):
+    assert stripes_that_pay(entries, (rows, columns)) == count
+
+
+def passes(cost, L, R, loss):
+    """Everything that is asked of a store."""
+    dL, dR = L * np.array([1.0, -2.0]), R * np.array([0.5, 3.0])
+    store = cost.store
+    value, f_L, f_R = store.evaluate(L, R, loss)
+    S, T = store.gradient(L, R, loss), store.targets(loss)
+    of_rows, of_cols = store.blocks(L, R, loss)
+    found = {
+        "value": [value, store.value(L, R, loss), store.value_at_zero(loss)],
+        "evaluate": [f_L, f_R],
+        "derivative": store.derivative(L, R, dL, dR, loss),
+        "model": store.gauss_newton(L, R, dL, dR, loss),
+        "polynomial": [store.polynomial([L, dL], [R, dR], every) for every in (1, 2)],
+        "products": [S @ R, S.transposed_times(L), T @ R, T.transposed_times(L)],
+        "blocks": [of_rows.reshape(len(of_rows), -1), of_cols.reshape(len(of_cols), -1)],
+        "counts": store.counts,
+    }
+    return {name: [np.asarray(whole(each)) for each in arrays] for name, arrays in found.items()}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("loss", ["square", "huber"])
+def test_every_pass_is_that_of_one_store(data, size, loss):
+    rng, weights = np.random.default_rng(0), np.linspace(0.5, 2, len(data.values))
+    loss = rf.Loss.named(loss)
+    factors = [rng.standard_normal((d, RANK)) for d in SHAPE]
+    alone = rf.Completion(data.rows, data.cols, data.values, SHAPE, weights, loss=loss)
+    expected = passes(alone, *factors, loss)
+
+    def work(group):
+        store = share(group, data, weights=weights, stripes=3)
+        assert len(store.stores) == 3
+        L, R = (Sharded(A[place.own], place) for A, place in zip(factors, store.places, strict=True))
+        found = passes(rf.Completion.from_observed(store, loss), L, R, loss)
+        pairs = zip(store.places, found["blocks"], strict=True)
+        return found | {"blocks": [places.array(block).whole() for places, block in pairs]}
+
+    for rank in on_threads(size, work):
+        for name, arrays in expected.items():
+            for mine, theirs in zip(rank[name], arrays, strict=True):
+                limit = 1e-12 * np.abs(theirs).max()
+                np.testing.assert_allclose(mine, theirs, rtol=0, atol=limit, err_msg=name)
+
+
+def run(group, data, stripes, room=1e9, penalty=None):
+    group.room = room
+    cost = rf.Completion.from_observed(share(group, data, stripes=stripes))
+    seen, traffic = [], group.traffic
+    result = rf.minimize(
+        rf.Problem.of(cost if penalty is None else penalty(cost), RANK),
+        rf.ConjugateGradient(metric="geometry"),
+        tolerance=0,
+        max_iterations=8,
+        callback=lambda _: seen.append((traffic.small, traffic.large, traffic.bytes)),
+    )
+    sent = np.diff(seen, axis=0)[1:].max(axis=0)
+    return result.trace["value"], [whole(each) for each in result.factors], sent
+
+
+def test_a_run_is_the_same_in_stripes_and_takes_no_more_bytes(data):
+    values, factors, _ = run(Group(), data, 1)
+    matrix = SHAPE[1] * RANK * 8
+    for room, times in ((1e9, 3), (0, 4)):
+        ranks = on_threads(2, lambda group, room=room: run(group, data, 4, room))
+        for found, (L, R), (small, large, sent) in ranks:
+            assert len(found) == len(values)
+            np.testing.assert_allclose(found, values, rtol=0, atol=1e-10 * values[0])
+            np.testing.assert_allclose(L @ R.T, factors[0] @ factors[1].T, atol=1e-8)
+            assert (small, large) == (4, 4 * times)
+            assert sent - times * matrix < 1200  # what is small
+        np.testing.assert_array_equal(ranks[0][0], ranks[1][0])
+        np.testing.assert_array_equal(ranks[0][1][0], ranks[1][1][0])
+
+
+def test_offsets_and_their_penalty_are_the_same_in_stripes(data):
+    def offsets(cost):
+        return rf.WithOffsets(cost)
+
+    values, factors, _ = run(Group(), data, 1, penalty=offsets)
+    for found, (L, R), _ in on_threads(2, lambda group: run(group, data, 3, penalty=offsets)):
+        np.testing.assert_allclose(found, values, rtol=0, atol=1e-10 * values[0])
+        np.testing.assert_allclose(L @ R.T, factors[0] @ factors[1].T, atol=1e-8)
+
+
+def test_a_model_of_stripes_is_that_of_one_store(data):
+    def model(group, stripes):
+        triples = SpreadTriples(share(group, data, stripes=stripes), *map(np.arange, SHAPE))
+        return rf.MatrixCompletion(rank=RANK, regularization=1.0, random_state=0, tol=1e-4).fit(triples)
+
+    alone = model(Group(), 1)
+    for found in on_threads(2, lambda group: model(group, 4)):
+        for mine, theirs in zip(found.observed_, alone.observed_, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+        assert found.value_range_ == alone.value_range_
+        W, truth = (L @ R.T for L, R in (found.factors_, alone.factors_))
+        np.testing.assert_allclose(W, truth, atol=1e-7)
+
+
+def test_repeated_entries_are_told_by_their_columns_and_kept_in_order():
+    triples = [0, 1, 1, 0], [1, 4, 4, 0], [1.0, 3.0, 2.0, 5.0]
+    with pytest.raises(ValueError, match=r"entry \(1, 4\) is given more than once"):
+        spread_triples(*triples, (2, 5), stripes=2)
+    store = spread_triples(*triples, (2, 5), stripes=2, duplicates="keep")
+    assert [each.size for each in store.stores] == [2, 2]
+    assert store.stores[1].by_row.data[:, 0].tolist() == [2.0, 3.0]
+    assert store.counts[1].tolist() == [1, 1, 0, 0, 2]
+    assert store.block.size == 4
+    seen = []
+    store.with_values(lambda i, j, y: seen.extend(zip(i, j, strict=True)) or y)
+    assert set(seen) == {(0, 0), (0, 1), (1, 4)}
+
+
+def test_rows_of_r_elsewhere_are_refused(data):
+    store = share(Group(), data)
+    R = Sharded(np.ones((SHAPE[1], 1)), Places(Group(), (0, SHAPE[1])))
+    R.spread = Places(Group(), (0, 3, SHAPE[1]))
+    with pytest.raises(ValueError, match=r"rows of R are cut at \(0, 3, 41\), those of entries at \(0, 41\)"):
+        store.value(np.ones((SHAPE[0], 1)), R, rf.Loss.named("square"))
+
+
+def test_the_next_stripe_is_asked_for_before_one_is_used_and_no_third_is_held():
+    told, rooms = [], []
+
+    class Told(Group):
+        def gathering(self, block, cuts, exact=False):
+            room = block + 0
+            rooms.append(weakref.ref(room))
+            told.append(f"ask {int(room[0, 0])}")
+            assert sum(each() is not None for each in rooms) <= 2
+            return Coming(lambda: room)
+
+        def scattering(self, whole, cuts):
+            return Coming(lambda: told.append(f"sum {int(whole[0, 0])}") or whole)
+
+    stripes = Stripes(Places(Told(room=0), (0, 4)), 4)
+    home = Homeward(stripes)
+
+    def call(s, rows):
+        told.append(f"use {int(rows[0, 0])}")
+        home.send(s, rows + 0)
+
+    R = Sharded(np.arange(4.0)[:, None], stripes.places)
+    stripes.each([R], call)
+    np.testing.assert_array_equal(home.summed().block, R.block)
+    assert " ".join(told) == ("ask 0 ask 1 use 0 ask 2 use 1 sum 0 ask 3 use 2 sum 1 use 3 sum 2 sum 3")
