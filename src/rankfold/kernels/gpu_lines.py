@@ -13,7 +13,7 @@ from rankfold.kernels.gpu import columns as padded
 _TILE = 1024  # numbers of blocks that a program holds at a time
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["lines", "pieces"])
 def blocks(
     start, line, index, value, weight, A, B, out, lines, pieces, constants,
     R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr,
@@ -42,7 +42,7 @@ def blocks(
     tl.store(at, sums * scale, mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["lines"])
 def invert(Q, numbers, out, lines, R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr):
     """Rows u_k with (scale Q_i + diag(ridge))⁻¹ = Σ u_k u_kᵀ, for `numbers` = [scale, lost, ridge...].
 
@@ -72,16 +72,16 @@ def invert(Q, numbers, out, lines, R: tl.constexpr, RP: tl.constexpr, P: tl.cons
     tl.store(out + place, u, mask=inside)
 
 
-@triton.jit
-def solve(U, N, x, out, lines, R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr):
-    """N (Σ u_k u_kᵀ) Nᵀ x_i, with the rows u_k of `invert`."""
+@triton.jit(do_not_specialize=["at", "lines"])
+def solve(U, N, x, out, at, lines, R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr):
+    """N (Σ u_k u_kᵀ) Nᵀ x_i, with the rows u_k of `invert`; N stands `at` numbers behind its address."""
     i = tl.program_id(0).to(tl.int64) * P + tl.arange(0, P)
     k = tl.arange(0, RP)
     here = (i < lines)[:, None] & (k < R)[None, :]
     inside = (i < lines)[:, None, None] & (k < R)[None, :, None] & (k < R)[None, None, :]
     u = tl.load(U + (i[:, None, None] * R + k[None, :, None]) * R + k[None, None, :], mask=inside, other=0.0)
     u = u.to(tl.float64)
-    n = tl.load(N + k[:, None] * R + k[None, :], mask=(k < R)[:, None] & (k < R)[None, :], other=0.0)
+    n = tl.load(N + at + k[:, None] * R + k[None, :], mask=(k < R)[:, None] & (k < R)[None, :], other=0.0)
     given = tl.load(x + i[:, None] * R + k[None, :], mask=here, other=0.0).to(tl.float64)
     turned = tl.sum(given[:, :, None] * n[None, :, :], axis=1)
     along = tl.sum(u * turned[:, None, :], axis=2)

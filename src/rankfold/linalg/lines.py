@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rankfold import kernels
 from rankfold.linalg import on_gpu
+from rankfold.linalg.exchange import desk
 from rankfold.linalg.primitives import on_host
 
 Array = Any
@@ -34,10 +35,10 @@ def inverted(blocks: Array, scale: float, ridge: NDArray[Any], lost: float) -> A
         import torch
 
         out = torch.empty(blocks.shape, dtype=torch.float32, device=blocks.device)
-        numbers = on_gpu.there(np.concatenate([[scale, lost], ridge]).astype(np.float64), blocks)
+        numbers = desk(blocks).send(np.array([scale, lost, *ridge.tolist()]))
         layout = kernels.gpu_lines.layout(r)
-        programs = -(-lines // layout["P"])
-        kernels.gpu_lines.invert[(programs,)](blocks.contiguous(), numbers, out, lines, **layout)
+        arguments = blocks.contiguous(), numbers, out, lines
+        kernels.gpu_launch.launch(kernels.gpu_lines.invert, (-(-lines // layout["P"]),), arguments, layout)
         return out
     Q = np.require(blocks, ridge.dtype, ["C", "W"]).reshape(lines * r, r)
     inverse = np.empty(Q.shape, np.float32)
@@ -63,13 +64,14 @@ def applied(*sides: Applied) -> list[Array]:
 
 
 def _applied_on_gpu(*sides: Applied) -> list[Array]:
-    import torch
-
-    smalls = on_gpu.there(np.stack([N for _, N, _ in sides]).astype(np.float64, copy=False), sides[0].inverse)
-    outs, layout = [], kernels.gpu_lines.layout(smalls.shape[1])
-    for (inverse, _, x), N in zip(sides, smalls, strict=True):
-        outs.append(torch.empty_like(x))
-        kernels.gpu_lines.solve[(-(-len(x) // layout["P"]),)](inverse, N, x, outs[-1], len(x), **layout)
+    r = sides[0].x.shape[1]
+    smalls = desk(sides[0].x).send(np.concatenate([N for _, N, _ in sides]).astype(np.float64, copy=False))
+    outs, layout, solve = [], kernels.gpu_lines.layout(r), kernels.gpu_lines.solve
+    for k, (inverse, _, x) in enumerate(sides):
+        outs.append(x.new_empty(x.shape))
+        lines = x.shape[0]
+        arguments = inverse, smalls, x, outs[-1], k * r * r, lines
+        kernels.gpu_launch.launch(solve, (-(-lines // layout["P"]),), arguments, layout)
     return outs
 
 
