@@ -158,7 +158,7 @@ def compiled(kernel, floats, **constants):
     kinds = {"start": "*i64", "line": "*i32", "index": "*i32", "lines": "i32", "pieces": "i32",
              "every": "i32", "constants": "*fp64", "losses": "*fp64", "cut": "*i64", "after": "*i64",
              "table": "*i64", "chunk": "i32", "terms": "i32", "small": "i32", "numbers": "*fp64",
-             "N": "*fp64", "U": "*fp32", "at": "i32", "first": "i32", "count": "i32"}
+             "N": "*fp64", "U": "*fp32", "V": "*fp32", "others": "i32", "first": "i32", "count": "i32"}
     names = kernel.arg_names
     signature = {n: "constexpr" if n in constants else kinds.get(n, floats) for n in names}
     places = {(names.index(n),): value for n, value in constants.items()}

@@ -72,16 +72,26 @@ def invert(Q, numbers, out, lines, R: tl.constexpr, RP: tl.constexpr, P: tl.cons
     tl.store(out + place, u, mask=inside)
 
 
-@triton.jit(do_not_specialize=["at", "lines"])
-def solve(U, N, x, out, at, lines, R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr):
-    """N (Σ u_k u_kᵀ) Nᵀ x_i, with the rows u_k of `invert`; N stands `at` numbers behind its address."""
+@triton.jit(do_not_specialize=["lines", "others"])
+def solve(
+    U, x, out, lines, V, y, other, others, N, R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr
+):  # fmt: skip
+    """N (Σ u_k u_kᵀ) Nᵀ x_i, with the rows u_k of `invert`; and the same for V and y, of the next N."""
+    if tl.program_id(1) == 0:
+        _solved(U, N, x, out, lines, R, RP, P)
+    else:
+        _solved(V, N + R * R, y, other, others, R, RP, P)
+
+
+@triton.jit
+def _solved(U, N, x, out, lines, R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr):
     i = tl.program_id(0).to(tl.int64) * P + tl.arange(0, P)
     k = tl.arange(0, RP)
     here = (i < lines)[:, None] & (k < R)[None, :]
     inside = (i < lines)[:, None, None] & (k < R)[None, :, None] & (k < R)[None, None, :]
     u = tl.load(U + (i[:, None, None] * R + k[None, :, None]) * R + k[None, None, :], mask=inside, other=0.0)
     u = u.to(tl.float64)
-    n = tl.load(N + at + k[:, None] * R + k[None, :], mask=(k < R)[:, None] & (k < R)[None, :], other=0.0)
+    n = tl.load(N + k[:, None] * R + k[None, :], mask=(k < R)[:, None] & (k < R)[None, :], other=0.0)
     given = tl.load(x + i[:, None] * R + k[None, :], mask=here, other=0.0).to(tl.float64)
     turned = tl.sum(given[:, :, None] * n[None, :, :], axis=1)
     along = tl.sum(u * turned[:, None, :], axis=2)

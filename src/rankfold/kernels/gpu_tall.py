@@ -22,7 +22,7 @@ _SHORT = 512  # numbers that one warp adds up as fast as eight
 
 
 @triton.jit(do_not_specialize=["chunk"])
-def grams(table, out, chunk, R: tl.constexpr, RP: tl.constexpr, ROWS: tl.constexpr, FLOATS: tl.constexpr):
+def grams(out, table, chunk, R: tl.constexpr, RP: tl.constexpr, ROWS: tl.constexpr, FLOATS: tl.constexpr):
     """AᵀB over a chunk of rows, for each job (A, B, rows) of the table; (AᵀB)ᵀ has the bits of BᵀA."""
     job, part = tl.program_id(0), tl.program_id(1).to(tl.int64)
     A = tl.load(table + 3 * job).to(tl.pointer_type(FLOATS))

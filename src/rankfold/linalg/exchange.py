@@ -6,6 +6,7 @@ memory itself; whoever reads one of them first waits for all that are on their w
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import Any
 
@@ -43,7 +44,7 @@ class Desk:
         import torch
 
         pinned = device.type == "cuda"
-        self._stream = (lambda: torch.cuda.current_stream(device)) if pinned else None
+        self._stream = functools.partial(torch.cuda.current_stream, device.index) if pinned else None
         self._home = torch.empty(_ROOM, dtype=torch.float64, pin_memory=pinned)
         self._numbers, self._used = self._home.numpy(), 0
         self._coming: list[tuple[Coming, int, int]] = []
@@ -59,13 +60,21 @@ class Desk:
             import torch
 
             return torch.from_numpy(numbers).to(self._scratch.device)
+        given, integers, floats = self._filled(numbers)
+        integers.copy_(given, non_blocking=True)
+        return integers if numbers.dtype == np.int64 else floats
+
+    def lend(self, numbers: NDArray[np.int64]) -> Tensor:
+        """Have the device read numbers where they are, on the host: for a few, each of which is read once."""
+        return self.send(numbers) if numbers.size > _SIZE else self._filled(numbers)[0]
+
+    def _filled(self, numbers: NDArray[Any]) -> tuple[Tensor, Tensor, Tensor]:
         if self._sent == _SLOTS:
             self.wait()
         home, given, integers, floats = self._slots[self._sent]
         self._sent += 1
         home[: numbers.size] = numbers.reshape(-1).view(np.int64)
-        integers.copy_(given, non_blocking=True)
-        return integers if numbers.dtype == np.int64 else floats
+        return given, integers, floats
 
     def scratch(self, count: int) -> Tensor:
         """Return memory for so many numbers, which the next call of `summed` is to read."""

@@ -64,14 +64,16 @@ def applied(*sides: Applied) -> list[Array]:
 
 
 def _applied_on_gpu(*sides: Applied) -> list[Array]:
-    r = sides[0].x.shape[1]
-    smalls = desk(sides[0].x).send(np.concatenate([N for _, N, _ in sides]).astype(np.float64, copy=False))
-    outs, layout, solve = [], kernels.gpu_lines.layout(r), kernels.gpu_lines.solve
-    for k, (inverse, _, x) in enumerate(sides):
-        outs.append(x.new_empty(x.shape))
-        lines = x.shape[0]
-        arguments = inverse, smalls, x, outs[-1], k * r * r, lines
-        kernels.gpu_launch.launch(solve, (-(-lines // layout["P"]),), arguments, layout)
+    (U, N, x), (V, M, y) = sides[0], sides[-1]
+    layout, smalls = (
+        kernels.gpu_lines.layout(x.shape[1]),
+        np.concatenate([N, M]).astype(np.float64, copy=False),
+    )
+    outs = [x.new_empty(x.shape) for _, _, x in sides]
+    lines, others = x.shape[0], y.shape[0]
+    arguments = U, x, outs[0], lines, V, y, outs[-1], others, desk(x).send(smalls)
+    grid = -(-max(lines, others) // layout["P"]), len(sides)
+    kernels.gpu_launch.launch(kernels.gpu_lines.solve, grid, arguments, layout)
     return outs
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -55,7 +56,7 @@ def grams(sides: Sequence[Sequence[tuple[Array, Array]]], place: dict[int, int])
     jobs, chunks = len(table) // 3, -(-max(rows) // chunk)
     home = desk(first)
     parts = home.scratch(jobs * rank * rank * chunks)
-    arguments = home.send(np.array(table, np.int64)), parts, chunk
+    arguments = parts, home.lend(np.array(table, np.int64)), chunk
     kernels.gpu_launch.launch(kernels.gpu_tall.grams, (jobs, chunks), arguments, layout)
     found = home.summed(parts, jobs * rank * rank, chunks).numbers().reshape(jobs, rank, rank)
     products = iter(found if width == 8 else found.astype(np.float32))
@@ -65,23 +66,23 @@ def grams(sides: Sequence[Sequence[tuple[Array, Array]]], place: dict[int, int])
 def sums(sides: Sequence[Sequence[tuple[Array, Any]]], place: dict[int, int]) -> list[Array]:
     """Σ A_k S_k for the terms of each side; a number stands for a multiple of the identity."""
     first, rank = sides[0][0][0], sides[0][0][0].shape[1]
-    outs = [terms[0][0].new_empty(terms[0][0].shape) for terms in sides]
-    jobs: list[int] = []
-    addresses: list[int] = []
-    for out, terms in zip(outs, sides, strict=True):
+    outs, jobs, addresses, smalls = [], [], [], []
+    for terms in sides:
+        out = terms[0][0].new_empty(terms[0][0].shape)
+        outs.append(out)
         jobs += out.data_ptr(), out.shape[0], len(addresses), len(addresses) + len(terms)
-        addresses += [place[id(A)] for A, _ in terms]
-    count = len(addresses)
-    table = np.zeros(len(jobs) + count * (1 + rank * rank), np.int64)
-    table[: len(jobs) + count] = jobs + addresses
-    small = table[len(jobs) + count :].view(np.float64).reshape(count, rank, rank)
-    for block, S in zip(small, (S for terms in sides for _, S in terms), strict=True):
-        if type(S) is float:
-            block.flat[:: rank + 1] = S
-        else:
-            block[:] = S
+        for A, S in terms:
+            addresses.append(place[id(A)])
+            smalls.append(S * _identity(rank) if type(S) is float else S)
+    numbers = np.concatenate(smalls).astype(np.float64, copy=False).reshape(-1).view(np.int64)
+    table = np.concatenate([jobs + addresses, numbers])
     layout = kernels.gpu_tall.summing(rank, first.element_size())
-    grid = -(-max(out.shape[0] for out in outs) // layout["ROWS"]), len(sides)
-    arguments = desk(first).send(table), len(jobs), len(jobs) + count
+    grid = -(-max(jobs[1::4]) // layout["ROWS"]), len(sides)
+    arguments = desk(first).send(table), len(jobs), len(jobs) + len(addresses)
     kernels.gpu_launch.launch(kernels.gpu_tall.sums, grid, arguments, layout)
     return outs
+
+
+@functools.cache
+def _identity(rank: int) -> NDArray[np.float64]:
+    return np.eye(rank)
