@@ -124,9 +124,8 @@ class GpuObserved:
         terms = [terms[min(k, len(terms) - 1)] for terms in (As, Bs) for k in range(3)]
         options = {"M": len(As), "N": len(Bs), "WEIGHTED": self.weighted}
         sums = self.by_row.summed(kernels.gpu.polynomial, 10, terms, every, **options)
-        *totals, entries = sums.numbers()
-        coefficients: NDArray[np.float64] = np.array(totals[: 2 * (len(As) + len(Bs)) - 3]) / (entries or 1)
-        return coefficients
+        found = sums.numbers()
+        return found[: 2 * (len(As) + len(Bs)) - 3] / (found[9] or 1)
 
     def blocks(self, L: Array, R: Array, loss: EntryLoss) -> tuple[Array, Array]:
         """Blocks of the second derivatives, line by line."""

@@ -269,13 +269,14 @@ def columns(width: int) -> int:
 def layout(rank: int, bytes_each: int, mean_length: float) -> dict[str, int]:
     """How many columns, pieces and entries a program holds at a time, and its warps.
 
-    Of 128 to 2048 numbers at a time, in any shape, these were the fastest on an H200 at ranks 5, 10 and 64:
-    single precision waits for gathers, which several lines at once overlap; wide rows in double precision
-    want two warps.
+    Of 128 to 2048 numbers at a time, in any shape, these were the fastest on an H200 at ranks 5, 10, 32 and
+    64: single precision waits for gathers, which several lines at once overlap; the widest rows in double
+    precision want two warps.
     """
     width = columns(rank)
-    room, narrow, single = max(_FEWEST, _TILE // max(width, 16)), width <= 16, bytes_each == 4
-    pieces = room // 4 if narrow and single else 1 if narrow or single else 2
+    room, single = max(_FEWEST, _TILE // max(width, 16)), bytes_each == 4
+    one = width <= 32 or single
+    pieces = room // 4 if width <= 16 and single else 1 if one else 2
     entries = min(room // pieces, triton.next_power_of_2(int(mean_length) or 1))
-    warps = max(1 if narrow or single else 2, width * room // 512)
+    warps = max(1 if one else 2, width * room // 512)
     return {"R": rank, "RP": width, "P": room // entries, "E": entries, "num_warps": warps}

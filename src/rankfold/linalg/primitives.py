@@ -64,6 +64,8 @@ def sums(*sides: Sequence[Term]) -> list[Array]:
     if type(first) is np.ndarray:
         if first.size >= LEAST and all(_fit_for_sum(terms) for terms in sides):
             return _sums_by_kernels(sides)
+    elif on_gpu.holds(first) and all(map(_on_a_line, sides)):  # one operation of torch's a side, and no table
+        return [A.add(B, alpha=t) for (A, _), (B, t) in sides]
     elif all(map(_square, sides)) and (place := on_gpu.addresses([A for ts in sides for A, _ in ts])):
         return on_gpu.sums(sides, place)
     elif is_torch_array(first):
@@ -74,6 +76,14 @@ def sums(*sides: Sequence[Term]) -> list[Array]:
 def _different(sides: Sequence[Sequence[Pair]]) -> Collection[Array]:
     """Every array of the pairs once."""
     return {id(A): A for pairs in sides for pair in pairs for A in pair}.values()
+
+
+def _on_a_line(terms: Sequence[Term]) -> bool:
+    """Whether a sum is A + t B, with tall arrays of one kind."""
+    if len(terms) != 2:
+        return False
+    (A, one), (B, t) = terms
+    return type(one) is type(t) is float and one == 1.0 and type(A) is type(B) and bool(A.dtype == B.dtype)
 
 
 def _fit_for_sum(terms: Sequence[Term]) -> bool:
