@@ -125,7 +125,7 @@ class GpuObserved:
         options = {"M": len(As), "N": len(Bs), "WEIGHTED": self.weighted}
         sums = self.by_row.summed(kernels.gpu.polynomial, 10, terms, every, **options)
         found = sums.numbers()
-        return found[: 2 * (len(As) + len(Bs)) - 3] / (found[9] or 1)
+        return found[: 2 * (len(As) + len(Bs)) - 3] / (float(found[9]) or 1.0)
 
     def blocks(self, L: Array, R: Array, loss: EntryLoss) -> tuple[Array, Array]:
         """Blocks of the second derivatives, line by line."""

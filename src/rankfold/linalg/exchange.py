@@ -31,10 +31,9 @@ class Coming:
 
     def numbers(self) -> NDArray[np.float64]:
         """Return them, after a wait if need be."""
-        if self.found is None:
+        while self.found is None:
             self._desk.wait()
-        found: Any = self.found
-        return found
+        return self.found
 
 
 class Desk:

@@ -66,7 +66,10 @@ def grams(sides: Sequence[Sequence[tuple[Array, Array]]], place: dict[int, int])
 def sums(sides: Sequence[Sequence[tuple[Array, Any]]], place: dict[int, int]) -> list[Array]:
     """Σ A_k S_k for the terms of each side; a number stands for a multiple of the identity."""
     first, rank = sides[0][0][0], sides[0][0][0].shape[1]
-    outs, jobs, addresses, smalls = [], [], [], []
+    outs: list[Array] = []
+    jobs: list[int] = []
+    addresses: list[int] = []
+    smalls: list[NDArray[Any]] = []
     for terms in sides:
         out = terms[0][0].new_empty(terms[0][0].shape)
         outs.append(out)

@@ -83,7 +83,9 @@ def _on_a_line(terms: Sequence[Term]) -> bool:
     if len(terms) != 2:
         return False
     (A, one), (B, t) = terms
-    return type(one) is type(t) is float and one == 1.0 and type(A) is type(B) and bool(A.dtype == B.dtype)
+    if type(one) is not float or type(t) is not float:
+        return False
+    return one == 1.0 and type(A) is type(B) and bool(A.dtype == B.dtype)
 
 
 def _fit_for_sum(terms: Sequence[Term]) -> bool:
