@@ -36,11 +36,13 @@ ALSO = {
     "entries": ["tests/costs"],
     "estimators": ["tests/estimators"],
     "kernels": ["tests/entries", "tests/costs"],
+    "kernels/gpu_launch": ["tests/test_exchange.py"],
     "kernels/gpu_lines": ["tests/test_on_gpu.py", "tests/entries/test_gpu.py"],
-    "kernels/gpu_tall": ["tests/test_on_gpu.py"],
+    "kernels/gpu_tall": ["tests/test_on_gpu.py", "tests/test_exchange.py"],
     "linalg": ["tests/geometry"],
+    "linalg/exchange": ["tests/test_exchange.py"],
     "linalg/lines": ["tests/test_on_gpu.py", "tests/solvers/test_gauss_newton.py"],
-    "linalg/on_gpu": ["tests/test_on_gpu.py"],
+    "linalg/on_gpu": ["tests/test_on_gpu.py", "tests/test_exchange.py"],
     "problem": ["tests/solvers", "tests/run"],
 }
 

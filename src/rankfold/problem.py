@@ -104,7 +104,7 @@ class Here:
     def _evaluation(self) -> Evaluation:
         self.problem.counts.gradients += 1
         cost = self.problem.cost
-        evaluate = cost.evaluate_factored if self.problem.geometry.has_factors else cost.evaluate
+        evaluate = cost.evaluate_factored if self.problem.geometry.has_factors else cost.evaluate_ahead
         return Evaluation.of(evaluate(*self.factors))
 
     @remembered
@@ -169,10 +169,10 @@ class Here:
         introduce((change, self.tall), *((change, partials) for partials in seen))
         return geometry.lift(self.tall, *change)
 
-    @property
+    @remembered
     def value(self) -> float:
         """The cost."""
-        return self._evaluation.value
+        return float(self._evaluation.value)
 
     @remembered
     def gradient(self) -> Tangent:

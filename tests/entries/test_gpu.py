@@ -158,7 +158,7 @@ def compiled(kernel, floats, **constants):
     kinds = {"start": "*i64", "line": "*i32", "index": "*i32", "lines": "i32", "pieces": "i32",
              "every": "i32", "constants": "*fp64", "losses": "*fp64", "cut": "*i64", "after": "*i64",
              "table": "*i64", "chunk": "i32", "terms": "i32", "small": "i32", "numbers": "*fp64",
-             "N": "*fp64", "U": "*fp32"}
+             "N": "*fp64", "U": "*fp32", "V": "*fp32", "others": "i32", "first": "i32", "count": "i32"}
     names = kernel.arg_names
     signature = {n: "constexpr" if n in constants else kinds.get(n, floats) for n in names}
     places = {(names.index(n),): value for n, value in constants.items()}
@@ -175,6 +175,7 @@ compiled(gpu.product, "*fp32", **shape)
 compiled(gpu.join, "*fp64", R=5, RP=8)
 compiled(gpu_tall.grams, "*fp64", R=5, RP=8, ROWS=16, FLOATS=tl.float32)
 compiled(gpu_tall.sums, "*fp64", R=5, RP=8, ROWS=64, FLOATS=tl.float64)
+compiled(gpu_tall.totals, "*fp64", BLOCK=32)
 compiled(gpu_lines.blocks, "*fp32", R=5, RP=8, P=1, E=16, LOSS=1, WEIGHTED=True)
 compiled(gpu_lines.invert, "*fp64", R=5, RP=8, P=16)
 compiled(gpu_lines.solve, "*fp64", R=5, RP=8, P=16)

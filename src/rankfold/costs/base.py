@@ -89,6 +89,10 @@ class Cost(ABC):
         """Like `evaluate`, on a geometry whose points are L and R: the value may depend on these."""
         return Evaluation.of(self.evaluate(L, R))
 
+    def evaluate_ahead(self, L: Array, R: Array) -> Evaluation:
+        """Like `evaluate`, but the value may be a number that is still computed, and `float` of it waits."""
+        return Evaluation.of(self.evaluate(L, R))
+
     @abstractmethod
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
         """Change of `f_L` and `f_R` along (dL, dR): Ṡ R + S dR and Ṡᵀ L + Sᵀ dL."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, SupportsFloat
 
 import array_api_compat
 import numpy as np
@@ -18,6 +18,8 @@ from rankfold.entries.gpu_checks import Tensor, checked_tensors, tensor_of
 from rankfold.entries.gpu_side import BLOCK, GpuSide, sorted_side
 from rankfold.entries.store import Array, EntryLoss, NewValues
 from rankfold.kernels.formulas import BUILT_IN
+from rankfold.linalg.exchange import Coming, desk
+from rankfold.remembered import remembered
 
 _TYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
 
@@ -45,7 +47,7 @@ class GpuObserved:
         by_row = sorted_side(i, j, y, w, shape, duplicates)
         return GpuObserved(shape, by_row, sorted_side(j, i, y, w, shape[::-1], "keep"))
 
-    @property
+    @remembered
     def size(self) -> int:
         """|Ω|, the number of observed entries."""
         return int(self.by_row.index.shape[0])
@@ -72,23 +74,29 @@ class GpuObserved:
 
     def evaluate(self, L: Array, R: Array, loss: EntryLoss) -> tuple[float, Array, Array]:
         """Mean loss at W = L Rᵀ, S R and SᵀL."""
+        value, f_L, f_R = self.evaluate_ahead(L, R, loss)
+        return float(value), f_L, f_R
+
+    def evaluate_ahead(self, L: Array, R: Array, loss: EntryLoss) -> tuple[SupportsFloat, Array, Array]:
+        """The same, without a wait: who wants the value as a `float` waits."""
         check_factors(self.shape, (L,), (R,))
         A, B = self._tensors(L, R)
         constants, options = (self._constants(loss),), self._options(loss, PARTIALS=True)
-        sums = self._losses_of(self.by_row, A), self._losses_of(self.by_column, A)
-        f_L = self.by_row.swept(kernels.gpu.evaluate, (A, B, sums[0]), constants, **options)
-        f_R = self.by_column.swept(kernels.gpu.evaluate, (B, A, sums[1]), constants, **options)
-        return float(sums[0].sum()) / self.size, _like(L, f_L), _like(L, f_R)
+        programs, home = self.by_row.programs(A), desk(A)
+        sums = home.scratch(max(programs, self.by_column.programs(A)))
+        # Both passes add up the losses in the same place: those of the rows, which come last, are read.
+        f_R = self.by_column.swept(kernels.gpu.evaluate, (B, A, sums), constants, **options)
+        f_L = self.by_row.swept(kernels.gpu.evaluate, (A, B, sums), constants, **options)
+        return _Mean(home.summed(sums, 1, programs), self.size), _like(L, f_L), _like(L, f_R)
 
     def value(self, L: Array, R: Array, loss: EntryLoss) -> float:
         """Mean loss at L Rᵀ alone, in half the time of `evaluate`."""
         check_factors(self.shape, (L,), (R,))
         A, B = self._tensors(L, R)
-        side, sums, layout = self.by_row, self._losses_of(self.by_row, A), self.by_row.layout(A)
-        options = self._options(loss, PARTIALS=False)
-        scalars = side.lines, side.pieces, self._constants(loss)
-        kernels.gpu.evaluate[(len(sums),)](*side.arrays, A, B, sums, A, *scalars, **layout, **options)
-        return float(sums.sum()) / self.size
+        programs, home = self.by_row.programs(A), desk(A)
+        sums, options = home.scratch(programs), self._options(loss, PARTIALS=False)
+        self.by_row.passed(kernels.gpu.evaluate, (A, B, sums), A, (self._constants(loss),), **options)
+        return float(_Mean(home.summed(sums, 1, programs), self.size))
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss) -> tuple[Array, Array]:
         """Change of S R and SᵀL along (dL, dR)."""
@@ -116,9 +124,8 @@ class GpuObserved:
         terms = [terms[min(k, len(terms) - 1)] for terms in (As, Bs) for k in range(3)]
         options = {"M": len(As), "N": len(Bs), "WEIGHTED": self.weighted}
         sums = self.by_row.summed(kernels.gpu.polynomial, 10, terms, every, **options)
-        *totals, entries = sums.cpu().numpy()
-        coefficients: NDArray[np.float64] = np.array(totals[: 2 * (len(As) + len(Bs)) - 3]) / (entries or 1)
-        return coefficients
+        found = sums.numbers()
+        return found[: 2 * (len(As) + len(Bs)) - 3] / (float(found[9]) or 1.0)
 
     def blocks(self, L: Array, R: Array, loss: EntryLoss) -> tuple[Array, Array]:
         """Blocks of the second derivatives, line by line."""
@@ -190,15 +197,9 @@ class GpuObserved:
         return GpuSparseMatrix(self, tuple(weights)), GpuSparseMatrix(self, tuple(values))
 
     def _slopes(self, side: GpuSide, A: Tensor, B: Tensor, loss: EntryLoss) -> Tensor:
-        out, layout = torch.empty(self.size, dtype=A.dtype, device=A.device), side.layout(A)
-        scalars = side.lines, side.pieces, self._constants(loss)
-        kernels.gpu.slopes[(side.programs(A),)](
-            *side.arrays, A, B, out, *scalars, **layout, **self._options(loss)
-        )
+        out = A.new_empty(self.size)
+        side.passed(kernels.gpu.slopes, (A, B), out, (self._constants(loss),), **self._options(loss))
         return out
-
-    def _losses_of(self, side: GpuSide, A: Tensor) -> Tensor:
-        return torch.empty(side.programs(A), dtype=torch.float64, device=A.device)
 
     def _constants(self, loss: EntryLoss) -> Tensor:
         return _in_memory(loss.parameter, 1 / self.size, self.by_row.value.device)
@@ -246,17 +247,33 @@ class GpuSparseMatrix:
 
     def __matmul__(self, X: Array) -> Array:
         """S X."""
-        return self._times(self.observed.by_row, self.values[0], X)
+        return self._times(self._sides[0], X)
 
     def transposed_times(self, X: Array) -> Array:
         """Sᵀ X."""
-        return self._times(self.observed.by_column, self.values[1], X)
+        return self._times(self._sides[1], X)
 
-    def _times(self, side: GpuSide, values: Tensor, X: Array) -> Array:
+    @remembered
+    def _sides(self) -> tuple[GpuSide, GpuSide]:
+        by_row, by_column = self.values
+        return replace(self.observed.by_row, value=by_row), replace(self.observed.by_column, value=by_column)
+
+    def _times(self, side: GpuSide, X: Array) -> Array:
         if X.ndim != 2 or X.shape[0] != side.length:
             raise ValueError(f"a block of {side.length} rows is needed; got shape {tuple(X.shape)}")
-        block = tensor_of(X).to(values.device, values.dtype).contiguous()
-        return _like(X, replace(side, value=values).swept(kernels.gpu.product, (block,), ()))
+        block = tensor_of(X).to(side.value.device, side.value.dtype).contiguous()
+        return _like(X, side.swept(kernels.gpu.product, (block,), ()))
+
+
+@dataclass(frozen=True)
+class _Mean:
+    """A mean whose sum may be on its way."""
+
+    total: Coming
+    count: int
+
+    def __float__(self) -> float:
+        return float(self.total.numbers()[0]) / self.count
 
 
 @functools.lru_cache(maxsize=64)
@@ -267,8 +284,8 @@ def _in_memory(parameter: float, scale: float, place: Any) -> Tensor:
 
 def _like(example: Array, result: Tensor) -> Array:
     """Return a tensor as an array of the library of `example`, where that lives."""
-    if array_api_compat.is_torch_array(example):
-        return result.to(example.device)
+    if type(example) is torch.Tensor:
+        return result if example.device == result.device else result.to(example.device)
     found = result.cpu().numpy()
     return (
         found if isinstance(example, np.ndarray) else array_api_compat.array_namespace(example).asarray(found)

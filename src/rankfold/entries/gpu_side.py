@@ -12,6 +12,8 @@ import torch
 from rankfold import kernels
 from rankfold.entries.gpu_checks import Tensor
 from rankfold.entries.store import NewValues
+from rankfold.linalg.exchange import Coming, desk
+from rankfold.remembered import remembered
 
 BLOCK = 1 << 24  # entries whose losses, or new values, are made at a time
 
@@ -34,12 +36,12 @@ class GpuSide:
     cut: Tensor
     after: Tensor
 
-    @property
+    @remembered
     def pieces(self) -> int:
         """Number of pieces."""
         return int(self.line.shape[0])
 
-    @property
+    @remembered
     def arrays(self) -> tuple[Tensor, ...]:
         """What every pass reads; the values stand in for weights that there are not."""
         return (
@@ -65,7 +67,14 @@ class GpuSide:
 
     def layout(self, A: Tensor) -> dict[str, int]:
         """How a pass with factors like A is laid out over programs."""
-        return kernels.gpu.layout(A.shape[1], A.element_size(), self.index.shape[0] / self.lines)
+        key = A.shape[1], A.element_size()
+        if key not in self._layouts:
+            self._layouts[key] = kernels.gpu.layout(*key, self.index.shape[0] / self.lines)
+        return self._layouts[key]
+
+    @remembered
+    def _layouts(self) -> dict[tuple[int, int], dict[str, int]]:
+        return {}
 
     def programs(self, A: Tensor, every: int = 1) -> int:
         """How many programs a pass over one in `every` pieces takes."""
@@ -73,37 +82,44 @@ class GpuSide:
 
     def swept(self, kernel: Any, tall: Sequence[Tensor], scalars: tuple[Any, ...], **options: Any) -> Tensor:
         """Run a pass that has a row of results for each line."""
-        A = tall[0]
-        out = torch.empty((self.pieces, A.shape[1]), dtype=A.dtype, device=A.device)
-        kernel[(self.programs(A),)](
-            *self.arrays, *tall, out, self.lines, self.pieces, *scalars, **self.layout(A), **options
-        )
+        out = tall[0].new_empty((self.pieces, tall[0].shape[1]))
+        self.passed(kernel, tall, out, scalars, **options)
         return self._joined(out)
+
+    def passed(
+        self, kernel: Any, tall: Sequence[Tensor], out: Tensor, scalars: tuple[Any, ...], **options: Any
+    ) -> None:
+        """Run a pass that writes to `out`."""
+        layout = self.layout(tall[0])
+        arguments = *self.arrays, *tall, out, self.lines, self.pieces, *scalars
+        grid = (-(-self.pieces // layout["P"]),)
+        kernels.gpu_launch.launch(kernel, grid, arguments, {**layout, **options})
 
     def formed(self, A: Tensor, B: Tensor, constants: Tensor, **options: Any) -> Tensor:
         """Return the block of each line, (lines, r, r)."""
         rank, layout = A.shape[1], kernels.gpu_lines.forming(A.shape[1])
-        out = torch.empty((self.pieces, rank * rank), dtype=A.dtype, device=A.device)
-        kernels.gpu_lines.blocks[(self.pieces,)](
-            *self.arrays, A, B, out, self.lines, self.pieces, constants, **layout, **options
-        )
+        out = A.new_empty((self.pieces, rank * rank))
+        arguments = *self.arrays, A, B, out, self.lines, self.pieces, constants
+        grid = (self.pieces,)
+        kernels.gpu_launch.launch(kernels.gpu_lines.blocks, grid, arguments, {**layout, **options})
         return self._joined(out).reshape(self.lines, rank, rank)
 
     def _joined(self, out: Tensor) -> Tensor:
         """Add up what the pieces of each line have found."""
-        if len(self.cut):
-            columns = {"R": out.shape[1], "RP": kernels.gpu.columns(out.shape[1])}
-            kernels.gpu.join[(len(self.cut),)](self.cut, self.after, out, self.lines, **columns)
+        if self.pieces == self.lines:  # each is its line's only one
+            return out
+        columns = {"R": out.shape[1], "RP": kernels.gpu.columns(out.shape[1])}
+        arguments = self.cut, self.after, out, self.lines
+        kernels.gpu_launch.launch(kernels.gpu.join, (self.cut.shape[0],), arguments, columns)
         return out[: self.lines]
 
-    def summed(self, kernel: Any, width: int, tall: Sequence[Tensor], every: int, **options: Any) -> Tensor:
+    def summed(self, kernel: Any, width: int, tall: Sequence[Tensor], every: int, **options: Any) -> Coming:
         """Run a pass that adds up `width` numbers over one in `every` pieces."""
-        programs = self.programs(tall[0], every)
-        sums = torch.empty((programs, width), dtype=torch.float64, device=self.start.device)
-        kernel[(programs,)](
-            *self.arrays, *tall, sums, self.lines, self.pieces, every, **self.layout(tall[0]), **options
-        )
-        return sums.sum(0)
+        layout, programs, home = self.layout(tall[0]), self.programs(tall[0], every), desk(tall[0])
+        parts = home.scratch(width * programs)
+        arguments = *self.arrays, *tall, parts, self.lines, self.pieces, every
+        kernels.gpu_launch.launch(kernel, (programs,), arguments, {**layout, **options})
+        return home.summed(parts, width, programs)
 
     def astype(self, kind: Any) -> GpuSide:
         """Return the same entries with values and weights of another type."""

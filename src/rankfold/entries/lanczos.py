@@ -23,9 +23,9 @@ HELD = 12  # blocks of directions; P1 to P5 take 5 to 10 steps, 13 with as much 
 # A block that keeps this part of its square through projection is orthogonal enough for TOLERANCE.
 SAFE = 1e-5
 MIN_WIDTH = 4  # of a block: narrower ones take more steps than they save time
-# Larger blocks are of random signs, which are as good to start from: a million rows of normal numbers take
-# longer to draw than a GPU takes for the whole search.
-MOST_NORMAL = 1 << 18
+# Larger blocks are of random signs, which are as good to start from: normal numbers take longer to draw than
+# a GPU takes for the whole search, for a million rows, and a third of its time for P2.
+MOST_NORMAL = 1 << 16
 
 
 @reused()

@@ -88,7 +88,7 @@ def _store(out, place, there, sums, R: tl.constexpr, RP: tl.constexpr):
     tl.store(out + place[:, None] * R + k[None, :], sums, mask=there[:, None] & (k < R)[None, :])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["lines", "pieces"])
 def evaluate(
     start, line, index, value, weight, A, B, losses, out, lines, pieces, constants,
     R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr,
@@ -117,7 +117,7 @@ def evaluate(
         _store(out, place, there, sums * scale, R, RP)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["lines", "pieces"])
 def derivative(
     start, line, index, value, weight, A, B, dA, dB, out, lines, pieces, constants,
     R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr,
@@ -146,13 +146,13 @@ def derivative(
     _store(out, place, there, sums * scale, R, RP)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["lines", "pieces", "every"])
 def polynomial(
     start, line, index, value, weight, A0, A1, A2, B0, B1, B2, out, lines, pieces, every,
     R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
-    """Sums by program of the ten numbers of t ↦ Σ ((Σ Aᵢ tⁱ)(Σ Bⱼ tʲ)ᵀ − y)²: coefficients, and the count."""
+    """Ten numbers of t ↦ Σ ((Σ Aᵢ tⁱ)(Σ Bⱼ tʲ)ᵀ − y)², a row of sums each: coefficients, and the count."""
     i, place, there, first, end = _pieces(start, line, lines, pieces, every, P)
     a0 = _rows(A0, i, there, R, RP)
     a1 = _rows(A1, i, there, R, RP)
@@ -197,20 +197,20 @@ def polynomial(
         q6 += w * (2 * c2 * c4 + c3 * c3)
         q7 += w * 2 * c3 * c4
         q8 += w * c4 * c4
-    sums = out + tl.program_id(0).to(tl.int64) * 10
+    sums, apart = out + tl.program_id(0), tl.num_programs(0)
     tl.store(sums, tl.sum(tl.sum(q0, axis=1), axis=0))
-    tl.store(sums + 1, tl.sum(tl.sum(q1, axis=1), axis=0))
-    tl.store(sums + 2, tl.sum(tl.sum(q2, axis=1), axis=0))
-    tl.store(sums + 3, tl.sum(tl.sum(q3, axis=1), axis=0))
-    tl.store(sums + 4, tl.sum(tl.sum(q4, axis=1), axis=0))
-    tl.store(sums + 5, tl.sum(tl.sum(q5, axis=1), axis=0))
-    tl.store(sums + 6, tl.sum(tl.sum(q6, axis=1), axis=0))
-    tl.store(sums + 7, tl.sum(tl.sum(q7, axis=1), axis=0))
-    tl.store(sums + 8, tl.sum(tl.sum(q8, axis=1), axis=0))
-    tl.store(sums + 9, tl.sum(end - first, axis=0).to(tl.float64))
+    tl.store(sums + apart, tl.sum(tl.sum(q1, axis=1), axis=0))
+    tl.store(sums + 2 * apart, tl.sum(tl.sum(q2, axis=1), axis=0))
+    tl.store(sums + 3 * apart, tl.sum(tl.sum(q3, axis=1), axis=0))
+    tl.store(sums + 4 * apart, tl.sum(tl.sum(q4, axis=1), axis=0))
+    tl.store(sums + 5 * apart, tl.sum(tl.sum(q5, axis=1), axis=0))
+    tl.store(sums + 6 * apart, tl.sum(tl.sum(q6, axis=1), axis=0))
+    tl.store(sums + 7 * apart, tl.sum(tl.sum(q7, axis=1), axis=0))
+    tl.store(sums + 8 * apart, tl.sum(tl.sum(q8, axis=1), axis=0))
+    tl.store(sums + 9 * apart, tl.sum(end - first, axis=0).to(tl.float64))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["lines", "pieces"])
 def slopes(
     start, line, index, value, weight, A, B, out, lines, pieces, constants,
     R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr,
@@ -231,7 +231,7 @@ def slopes(
         tl.store(out + q, scale * slope, mask=here)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["lines", "pieces"])
 def product(
     start, line, index, value, weight, B, out, lines, pieces,
     R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr,
@@ -248,7 +248,7 @@ def product(
     _store(out, place, there, sums, R, RP)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["lines"])
 def join(cut, after, out, lines, R: tl.constexpr, RP: tl.constexpr):
     """Add to each of the lines that were cut what its other pieces found, in their order."""
     n = tl.program_id(0).to(tl.int64)
@@ -269,13 +269,14 @@ def columns(width: int) -> int:
 def layout(rank: int, bytes_each: int, mean_length: float) -> dict[str, int]:
     """How many columns, pieces and entries a program holds at a time, and its warps.
 
-    Of 128 to 2048 numbers at a time, in any shape, these were the fastest on an H200 at ranks 5, 10 and 64:
-    single precision waits for gathers, which several lines at once overlap; wide rows in double precision
-    want two warps.
+    Of 128 to 2048 numbers at a time, in any shape, these were the fastest on an H200 at ranks 5, 10, 32 and
+    64: single precision waits for gathers, which several lines at once overlap; the widest rows in double
+    precision want two warps.
     """
     width = columns(rank)
-    room, narrow, single = max(_FEWEST, _TILE // max(width, 16)), width <= 16, bytes_each == 4
-    pieces = room // 4 if narrow and single else 1 if narrow or single else 2
+    room, single = max(_FEWEST, _TILE // max(width, 16)), bytes_each == 4
+    one = width <= 32 or single
+    pieces = room // 4 if width <= 16 and single else 1 if one else 2
     entries = min(room // pieces, triton.next_power_of_2(int(mean_length) or 1))
-    warps = max(1 if narrow or single else 2, width * room // 512)
+    warps = max(1 if one else 2, width * room // 512)
     return {"R": rank, "RP": width, "P": room // entries, "E": entries, "num_warps": warps}

@@ -13,7 +13,7 @@ from rankfold.kernels.gpu import columns as padded
 _TILE = 1024  # numbers of blocks that a program holds at a time
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["lines", "pieces"])
 def blocks(
     start, line, index, value, weight, A, B, out, lines, pieces, constants,
     R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr,
@@ -42,7 +42,7 @@ def blocks(
     tl.store(at, sums * scale, mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["lines"])
 def invert(Q, numbers, out, lines, R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr):
     """Rows u_k with (scale Q_i + diag(ridge))⁻¹ = Σ u_k u_kᵀ, for `numbers` = [scale, lost, ridge...].
 
@@ -72,9 +72,19 @@ def invert(Q, numbers, out, lines, R: tl.constexpr, RP: tl.constexpr, P: tl.cons
     tl.store(out + place, u, mask=inside)
 
 
+@triton.jit(do_not_specialize=["lines", "others"])
+def solve(
+    U, x, out, lines, V, y, other, others, N, R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr
+):  # fmt: skip
+    """N (Σ u_k u_kᵀ) Nᵀ x_i, with the rows u_k of `invert`; and the same for V and y, of the next N."""
+    if tl.program_id(1) == 0:
+        _solved(U, N, x, out, lines, R, RP, P)
+    else:
+        _solved(V, N + R * R, y, other, others, R, RP, P)
+
+
 @triton.jit
-def solve(U, N, x, out, lines, R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr):
-    """N (Σ u_k u_kᵀ) Nᵀ x_i, with the rows u_k of `invert`."""
+def _solved(U, N, x, out, lines, R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr):
     i = tl.program_id(0).to(tl.int64) * P + tl.arange(0, P)
     k = tl.arange(0, RP)
     here = (i < lines)[:, None] & (k < R)[None, :]

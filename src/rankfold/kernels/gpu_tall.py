@@ -7,6 +7,7 @@ So one compiled kernel serves any number of arrays, and what a call needs is bro
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import triton
 import triton.language as tl
@@ -17,10 +18,11 @@ from rankfold.kernels.gpu import columns as padded
 MOST_COLUMNS = 16
 _TILE = 1024  # products of a program at a time
 _FEWEST_STEPS, _MOST_CHUNKS = 16, 512  # of a Gram's rows
+_SHORT = 512  # numbers that one warp adds up as fast as eight
 
 
 @triton.jit(do_not_specialize=["chunk"])
-def grams(table, out, chunk, R: tl.constexpr, RP: tl.constexpr, ROWS: tl.constexpr, FLOATS: tl.constexpr):
+def grams(out, table, chunk, R: tl.constexpr, RP: tl.constexpr, ROWS: tl.constexpr, FLOATS: tl.constexpr):
     """AᵀB over a chunk of rows, for each job (A, B, rows) of the table; (AᵀB)ᵀ has the bits of BᵀA."""
     job, part = tl.program_id(0), tl.program_id(1).to(tl.int64)
     A = tl.load(table + 3 * job).to(tl.pointer_type(FLOATS))
@@ -34,8 +36,19 @@ def grams(table, out, chunk, R: tl.constexpr, RP: tl.constexpr, ROWS: tl.constex
         a = tl.load(A + row[:, None] * R + k[None, :], mask=here, other=0.0).to(tl.float64)
         b = tl.load(B + row[:, None] * R + k[None, :], mask=here, other=0.0).to(tl.float64)
         sums += a[:, :, None] * b[:, None, :]
-    place = out + ((part * tl.num_programs(0) + job) * R + k[:, None]) * R + k[None, :]
-    tl.store(place, tl.sum(sums, axis=0), mask=(k < R)[:, None] & (k < R)[None, :])
+    place = ((job * R + k[:, None]) * R + k[None, :]) * tl.num_programs(1) + part
+    tl.store(out + place, tl.sum(sums, axis=0), mask=(k < R)[:, None] & (k < R)[None, :])
+
+
+@triton.jit(do_not_specialize=["first", "count"])
+def totals(parts, out, first, count, BLOCK: tl.constexpr):
+    """The sum of a row of `count` numbers for each program, always in the same order; from `first` on."""
+    row = tl.program_id(0).to(tl.int64)
+    sums = tl.zeros((BLOCK,), tl.float64)
+    for step in range(0, count, BLOCK):
+        k = step + tl.arange(0, BLOCK)
+        sums += tl.load(parts + row * count + k, mask=k < count, other=0.0)
+    tl.store(out + first + row, tl.sum(sums, axis=0))
 
 
 @triton.jit(do_not_specialize=["terms", "small"])
@@ -56,17 +69,32 @@ def sums(table, terms, small, R: tl.constexpr, RP: tl.constexpr, ROWS: tl.conste
 
 
 @functools.cache
-def layout(rank: int) -> dict[str, int]:
-    """How many columns and rows a program of `grams` holds at a time."""
+def layout(rank: int, bytes_each: int) -> dict[str, Any]:
+    """How many columns and rows a program of `grams` holds at a time, and of which type."""
     columns = padded(rank)
-    return {"R": rank, "RP": columns, "ROWS": max(1, _TILE // columns**2), "num_warps": 1}
+    rows = max(1, _TILE // columns**2)
+    return {"R": rank, "RP": columns, "ROWS": rows, "FLOATS": _floats(bytes_each), "num_warps": 1}
 
 
 @functools.cache
-def summing(rank: int) -> dict[str, int]:
+def summing(rank: int, bytes_each: int) -> dict[str, Any]:
     """The same, for `sums`."""
-    columns = padded(rank)
-    return {"R": rank, "RP": columns, "ROWS": _TILE // columns, "num_warps": 2}
+    columns, floats = padded(rank), _floats(bytes_each)
+    return {"R": rank, "RP": columns, "ROWS": _TILE // columns, "FLOATS": floats, "num_warps": 2}
+
+
+def _floats(bytes_each: int) -> Any:
+    return tl.float32 if bytes_each == 4 else tl.float64
+
+
+@functools.cache
+def _block(long: bool) -> dict[str, int]:
+    return {"BLOCK": 1024, "num_warps": 8} if long else {"BLOCK": 32, "num_warps": 1}
+
+
+def totalling(count: int) -> dict[str, int]:
+    """How many numbers a program of `totals` reads at a time, for rows of so many."""
+    return _block(count > _SHORT)
 
 
 def chunk_of(rows: int, step: int) -> int:

@@ -17,7 +17,7 @@ from array_api_compat import array_namespace, device
 
 from rankfold.linalg.primitives import grams, on_host
 from rankfold.linalg.rows import is_spread
-from rankfold.linalg.tall import Tall, lazy_gram, real
+from rankfold.linalg.tall import Tall, lazy_gram, learn, real, reals
 
 Array = Any  # an array of any array-API namespace
 
@@ -208,6 +208,7 @@ def svd_of_product(L: Array, R: Array) -> tuple[Array, Array, Array]:
     has lost of them would be made up of rounding, and mixed with the rest.
     """
     xp = namespace(L)
+    L, R = _met(L, R)
     left, right = gram_factor(L), gram_factor(R)
     if left.graded or right.graded:
         if isinstance(L, Tall):
@@ -217,7 +218,17 @@ def svd_of_product(L: Array, R: Array) -> tuple[Array, Array, Array]:
         A, s, Ct = xp.linalg.svd(T_L @ T_R.T, full_matrices=False)
         return Q_L @ A, s, Q_R @ Ct.T
     A, s, Ct = xp.linalg.svd(left.T @ right.T.T, full_matrices=False)
-    return polar(L @ (left.N @ A)), s, polar(R @ (right.N @ Ct.T))
+    U, V = _met(L @ (left.N @ A), R @ (right.N @ Ct.T))
+    return polar(U), s, polar(V)
+
+
+def _met(L: Array, R: Array) -> tuple[Array, Array]:
+    """Return both as `afresh` does, with their Grams known after one pass; arrays as they are."""
+    if not (isinstance(L, Tall) and isinstance(R, Tall)):
+        return L, R
+    both = [Tall.of(Z) if A.leaf is None else A for A, Z in zip((L, R), reals([L, R]), strict=True)]
+    learn(*([(leaf, leaf)] for A in both for leaf in A.terms))
+    return both[0], both[1]
 
 
 def orthonormal(Z: Array) -> Array:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rankfold import kernels
 from rankfold.linalg import on_gpu
+from rankfold.linalg.exchange import desk
 from rankfold.linalg.memory import empty
 from rankfold.linalg.primitives import on_host
 
@@ -35,10 +36,10 @@ def inverted(blocks: Array, scale: float, ridge: NDArray[Any], lost: float) -> A
         import torch
 
         out = torch.empty(blocks.shape, dtype=torch.float32, device=blocks.device)
-        numbers = on_gpu.there(np.concatenate([[scale, lost], ridge]).astype(np.float64), blocks)
+        numbers = desk(blocks).send(np.array([scale, lost, *ridge.tolist()]))
         layout = kernels.gpu_lines.layout(r)
-        programs = -(-lines // layout["P"])
-        kernels.gpu_lines.invert[(programs,)](blocks.contiguous(), numbers, out, lines, **layout)
+        arguments = blocks.contiguous(), numbers, out, lines
+        kernels.gpu_launch.launch(kernels.gpu_lines.invert, (-(-lines // layout["P"]),), arguments, layout)
         return out
     Q = np.require(blocks, ridge.dtype, ["C", "W"]).reshape(lines * r, r)
     inverse = np.empty(Q.shape, np.float32)
@@ -64,13 +65,16 @@ def applied(*sides: Applied) -> list[Array]:
 
 
 def _applied_on_gpu(*sides: Applied) -> list[Array]:
-    import torch
-
-    smalls = on_gpu.there(np.stack([N for _, N, _ in sides]).astype(np.float64, copy=False), sides[0].inverse)
-    outs, layout = [], kernels.gpu_lines.layout(smalls.shape[1])
-    for (inverse, _, x), N in zip(sides, smalls, strict=True):
-        outs.append(torch.empty_like(x))
-        kernels.gpu_lines.solve[(-(-len(x) // layout["P"]),)](inverse, N, x, outs[-1], len(x), **layout)
+    (U, N, x), (V, M, y) = sides[0], sides[-1]
+    layout, smalls = (
+        kernels.gpu_lines.layout(x.shape[1]),
+        np.concatenate([N, M]).astype(np.float64, copy=False),
+    )
+    outs = [x.new_empty(x.shape) for _, _, x in sides]
+    lines, others = x.shape[0], y.shape[0]
+    arguments = U, x, outs[0], lines, V, y, outs[-1], others, desk(x).send(smalls)
+    grid = -(-max(lines, others) // layout["P"]), len(sides)
+    kernels.gpu_launch.launch(kernels.gpu_lines.solve, grid, arguments, layout)
     return outs
 
 

@@ -7,7 +7,7 @@ machines are waited for, once. Small matrices are NumPy arrays on the host, wher
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,8 +51,8 @@ def grams(*sides: Sequence[Pair]) -> list[list[NDArray[Any]]]:
     if type(first) is np.ndarray:
         if first.size >= LEAST and (parts := _parts_for_kernels(sides)) is not None:
             return _grams_by_kernels(parts)
-    elif on_gpu.fit({id(A): A for pairs in sides for pair in pairs for A in pair}.values()):
-        return on_gpu.grams(sides)
+    elif (place := on_gpu.addresses(_different(sides))) is not None:
+        return on_gpu.grams(sides, place)
     elif all(is_torch_array(A) for pairs in sides for pair in pairs for A in pair):
         return _fetched(sides)
     return [[_own_gram(A, B) for A, B in pairs] for pairs in sides]
@@ -66,11 +66,28 @@ def sums(*sides: Sequence[Term]) -> list[Array]:
     if type(first) is np.ndarray:
         if first.size >= LEAST and all(_fit_for_sum(terms) for terms in sides):
             return _sums_by_kernels(sides)
-    elif on_gpu.fit([A for terms in sides for A, _ in terms]) and all(map(_square, sides)):
-        return on_gpu.sums(sides)
+    elif on_gpu.holds(first) and all(map(_on_a_line, sides)):  # one operation of torch's a side, and no table
+        return [A.add(B, alpha=t) for (A, _), (B, t) in sides]
+    elif all(map(_square, sides)) and (place := on_gpu.addresses([A for ts in sides for A, _ in ts])):
+        return on_gpu.sums(sides, place)
     elif is_torch_array(first):
         return _sums_of_tensors(sides)
     return [_plain_sum(terms) for terms in sides]
+
+
+def _different(sides: Sequence[Sequence[Pair]]) -> Collection[Array]:
+    """Every array of the pairs once."""
+    return {id(A): A for pairs in sides for pair in pairs for A in pair}.values()
+
+
+def _on_a_line(terms: Sequence[Term]) -> bool:
+    """Whether a sum is A + t B, with tall arrays of one kind."""
+    if len(terms) != 2:
+        return False
+    (A, one), (B, t) = terms
+    if type(one) is not float or type(t) is not float:
+        return False
+    return one == 1.0 and type(A) is type(B) and bool(A.dtype == B.dtype)
 
 
 def _fit_for_sum(terms: Sequence[Term]) -> bool:

@@ -101,7 +101,8 @@ class Auto:
             clear = leading < min(zero, _LEADING * here.value)
             if clear and (x := _unveiled(problem, x0)) is not None:
                 report = StepReport(note=f"{bad}: shrunken least squares first")
-                return AutoState(inner=ConjugateGradient().init(problem, x), level=0, start=x0, report=report)
+                found = ConjugateGradient().begin(problem.at(x))
+                return AutoState(inner=found, level=0, start=x0, report=report)
             if leading < zero and here.value > _BAD_START * zero:
                 report = StepReport(note=f"{bad}: RankContinuation")
                 return AutoState(inner=methods[1].init(problem, x0), level=1, start=x0, report=report)

@@ -111,6 +111,8 @@ class ConjugateGradient:
     def begin(self, here: Here, patient: bool = False) -> ConjugateGradientState:
         """Start here, down the gradient; where `patient`, the metric of the data may be formed later."""
         metric = Metric.chosen(self.metric, here, patient)
+        own = (here.tall, here.tall), (here.lazy_partials, here.lazy_partials)
+        introduce(*own, *metric.pairs(here, here))
         uphill = metric.lazy_gradient(here)
         state = _downhill(here, metric, uphill, t=0.0, calibration=1.0, report=StepReport())
         tried = self.metric == "auto" and (metric.formed is not None or metric.wait > 0)

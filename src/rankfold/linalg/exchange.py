@@ -1,0 +1,122 @@
+"""Small numbers on their way between the host and a GPU, without a wait for each of them.
+
+Tables go there through pinned memory, slot after slot. Sums come back by a kernel that writes them to pinned
+memory itself; whoever reads one of them first waits for all that are on their way.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold import kernels
+
+Tensor = Any
+_SLOTS, _SIZE = 32, 4096  # tables that may be on their way, and numbers of each
+_ROOM = 1 << 15  # for numbers that come back
+
+
+class Coming:
+    """Numbers that a GPU is to write."""
+
+    __slots__ = ("_desk", "found")
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self.found: NDArray[np.float64] | None = None
+
+    def numbers(self) -> NDArray[np.float64]:
+        """Return them, after a wait if need be."""
+        while self.found is None:
+            self._desk.wait()
+        return self.found
+
+
+class Desk:
+    """The memory through which one thread exchanges small numbers with one device."""
+
+    def __init__(self, device: Any) -> None:
+        import torch
+
+        pinned = device.type == "cuda"
+        self._stream = functools.partial(torch.cuda.current_stream, device.index) if pinned else None
+        self._home = torch.empty(_ROOM, dtype=torch.float64, pin_memory=pinned)
+        self._numbers, self._used = self._home.numpy(), 0
+        self._coming: list[tuple[Coming, int, int]] = []
+        given = torch.empty((_SLOTS, _SIZE), dtype=torch.int64, pin_memory=pinned)
+        there = torch.empty((_SLOTS, _SIZE), dtype=torch.int64, device=device)
+        self._slots = [(A.numpy(), A, B, B.view(torch.float64)) for A, B in zip(given, there, strict=True)]
+        self._sent = 0
+        self._scratch = torch.empty(0, dtype=torch.float64, device=device)
+
+    def send(self, numbers: NDArray[Any]) -> Tensor:
+        """Bring 64-bit numbers to the device, without a wait; they are there until the next few were sent."""
+        if numbers.size > _SIZE:
+            import torch
+
+            return torch.from_numpy(numbers).to(self._scratch.device)
+        given, integers, floats = self._filled(numbers)
+        integers.copy_(given, non_blocking=True)
+        return integers if numbers.dtype == np.int64 else floats
+
+    def lend(self, numbers: NDArray[np.int64]) -> Tensor:
+        """Have the device read numbers where they are, on the host: for a few, each of which is read once."""
+        return self.send(numbers) if numbers.size > _SIZE else self._filled(numbers)[0]
+
+    def _filled(self, numbers: NDArray[Any]) -> tuple[Tensor, Tensor, Tensor]:
+        if self._sent == _SLOTS:
+            self.wait()
+        home, given, integers, floats = self._slots[self._sent]
+        self._sent += 1
+        home[: numbers.size] = numbers.reshape(-1).view(np.int64)
+        return given, integers, floats
+
+    def scratch(self, count: int) -> Tensor:
+        """Return memory for so many numbers, which the next call of `summed` is to read."""
+        if self._scratch.shape[0] < count:
+            self._scratch = self._scratch.new_empty(count)
+        return self._scratch
+
+    def summed(self, parts: Tensor, rows: int, count: int) -> Coming:
+        """Have the rows of `parts`, each `count` numbers long, added up."""
+        coming = Coming(self)
+        if rows > _ROOM:
+            coming.found = parts[: rows * count].reshape(rows, count).sum(1).cpu().numpy()
+            return coming
+        if self._used + rows > _ROOM:
+            self.wait()
+        first = self._used
+        self._used += rows
+        self._coming.append((coming, first, first + rows))
+        layout = kernels.gpu_tall.totalling(count)
+        kernels.gpu_launch.launch(kernels.gpu_tall.totals, (rows,), (parts, self._home, first, count), layout)
+        return coming
+
+    def wait(self) -> None:
+        """Wait for the device, and take all numbers that it has written."""
+        if self._stream is not None:
+            self._stream().synchronize()
+        for coming, first, last in self._coming:
+            coming.found = self._numbers[first:last].copy()
+        self._coming.clear()
+        self._used = self._sent = 0
+
+
+class _Desks(threading.local):
+    def __init__(self) -> None:
+        self.of: dict[int, Desk] = {}
+
+
+_desks = _Desks()
+
+
+def desk(example: Tensor) -> Desk:
+    """Return this thread's desk for the device of a tensor."""
+    number = example.get_device()
+    if (found := _desks.of.get(number)) is None:
+        found = _desks.of[number] = Desk(example.device)
+    return found
