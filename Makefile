@@ -83,6 +83,7 @@ soak: .venv/test       ## disks that fail, signals at random moments, forks and 
 	$(BIN)/python tests/fuzz/faults.py threads
 	PYTHONPATH=tests $(BIN)/python -m distributed.soak --kills 20 --seed $(SEED)
 	PYTHONPATH=tests $(BIN)/python -m distributed.soak --kills 3 --seed $(SEED) --torchrun
+	PYTHONPATH=tests $(BIN)/python -m distributed.grid --ranks 2 3
 
 lint: .venv/test       ## style, formatting and types
 	$(BIN)/ruff check .

@@ -1,4 +1,7 @@
-"""One mind: clock, callback, Ctrl-C, errors and arguments of all processes, and what they leave on disk."""
+"""One mind: clock, callback, Ctrl-C, errors and arguments of all processes, and what they leave on disk.
+
+Two start-ups serve all tests: of three processes, and of two.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ import json
 
 import pytest
 
+from distributed.cases import CASES, ON_THREE, ON_TWO
+from distributed.comparing import assert_same_run
 from distributed.launching import on_ranks
+from distributed.worker import one_process, summary
 
 pytest.importorskip("torch")
 SIZE = 3
@@ -31,17 +37,23 @@ def found(folder):
         "traffic",
         "one fails",
     )
-    return on_ranks(SIZE, folder, *(f"task:{name}" for name in tasks))
+    return on_ranks(SIZE, folder, *ON_THREE, *(f"task:{name}" for name in tasks))
 
 
 @pytest.fixture(scope="module")
 def others(found, folder):
     """What two processes make of what three wrote."""
-    return on_ranks(2, folder, "task:resumed elsewhere", "task:damaged")
+    return on_ranks(2, folder, *ON_TWO, "task:resumed elsewhere", "task:damaged")
 
 
 def every(found, task):
     return [rank[f"task:{task}"] for rank in found]
+
+
+@pytest.mark.parametrize("name", [*ON_TWO, *ON_THREE])
+def test_a_run_in_processes_is_that_of_one(found, others, name):
+    ranks = found if name in ON_THREE else others
+    assert_same_run([rank[name] for rank in ranks], summary(CASES[name](one_process)))
 
 
 def test_a_resumed_run_has_the_same_bits(found):
