@@ -79,6 +79,8 @@ class Judge:
         if time.monotonic() > self.deadline:
             return ""
         chosen = self.chosen(source, change)
+        if not chosen:
+            return SURVIVED
         lasting = sum(self.reached[test][0] for test in chosen)
         # Twice what they take unchanged, and the start; one change recompiles all kernels.
         limit = 30 + 2 * lasting + 90 * is_kernel(source)
@@ -131,8 +133,8 @@ def pytest_in(
     # Kernels are cached beside their source: those of other modules' mutants are found there, and one that
     # is itself a mutant has another time of change, or name, and is compiled anew.
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    paths = os.pathsep.join([str(tree / "src"), str(tree / "tests")])
-    environment |= {"PYTHONPATH": paths, "CI": "true", **variables}
+    paths = [str(tree / "src"), str(tree / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment |= {"PYTHONPATH": os.pathsep.join(paths), "CI": "true", **variables}
     environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         said = Path(folder, "words")
