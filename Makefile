@@ -27,9 +27,10 @@ BIN := .venv/bin
 demo: .venv/base       ## complete a matrix: a table, demo.png and demo.html
 	$(BIN)/rankfold demo
 
-# A file stays with one worker: what it compiles, fits and starts, no other worker does again.
+# A file stays with one worker: what it compiles, fits and starts, no other worker does again. In the order of
+# their names the last ones are short: no worker waits for another that has just begun a long one.
 test: .venv/test       ## unit, property and documentation tests
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # The oldest versions that pyproject.toml allows, in a virtual environment of their own; the newest are those of
 # `make test`. torch is the one that is always there: older builds take gigabytes of CUDA packages along.
@@ -75,7 +76,7 @@ KILLS ?= 100
 SIGINTS ?= 200
 SIGTERMS ?= 50
 FORKS ?= 50
-soak: .venv/test       ## disks that fail, signals at random moments, forks and threads; half an hour
+soak: .venv/test       ## disks that fail, signals at random moments, forks, threads and long tests; half an hour
 	$(BIN)/python tests/fuzz/faults.py writes
 	$(BIN)/python tests/fuzz/faults.py lines
 	$(BIN)/python tests/fuzz/faults.py signals --kill $(KILLS) --sigint $(SIGINTS) --sigterm $(SIGTERMS) --seed $(SEED)
@@ -83,6 +84,8 @@ soak: .venv/test       ## disks that fail, signals at random moments, forks and 
 	$(BIN)/python tests/fuzz/faults.py threads
 	PYTHONPATH=tests $(BIN)/python -m distributed.soak --kills 20 --seed $(SEED)
 	PYTHONPATH=tests $(BIN)/python -m distributed.soak --kills 3 --seed $(SEED) --torchrun
+	PYTHONPATH=tests $(BIN)/python -m distributed.grid --ranks 2 3
+	$(BIN)/python -m pytest -n auto --dist loadfile -m soak
 
 lint: .venv/test       ## style, formatting and types
 	$(BIN)/ruff check .
@@ -92,8 +95,9 @@ lint: .venv/test       ## style, formatting and types
 bench: .venv/bench     ## measured comparisons, minutes
 	$(BIN)/python -m benchmarks
 
-docs: .venv/docs       ## the documentation site, in site/
+docs: .venv/docs .venv/test  ## the documentation site, in site/, and the examples of its long pages
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python -m pytest -q -n auto -m docs tests/examples
 
 clean:
 	rm -rf .venv .venv-oldest .venv-wheel dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -4,6 +4,7 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A terminal of a fixed width without colours, for this process and those that tests start. Set here, before
@@ -17,6 +18,9 @@ os.environ.update(COLUMNS="100", NO_COLOR="1", MPLBACKEND="agg")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("RANKFOLD_NUM_THREADS", "2")
+
+# Workers, and the many processes that tests start, may keep byte code: else each compiles the library again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # What a shell starts in the background ignores Ctrl-C, and so does what that starts; tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -35,3 +39,11 @@ settings.register_profile(
 settings.register_profile("few", settings.get_profile("random"), max_examples=25)
 settings.register_profile("fixed", settings.get_profile("few"), derandomize=True)
 settings.load_profile("fixed" if os.environ.get("CI") else "few")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave what is marked `soak` or `docs` to those who ask for it: `make soak`, `make docs`."""
+    marks = [mark for mark in ("soak", "docs") if mark not in config.option.markexpr]
+    long = {item for item in items if any(item.get_closest_marker(mark) for mark in marks)}
+    items[:] = [item for item in items if item not in long]
+    config.hook.pytest_deselected(items=list(long))

@@ -1,4 +1,4 @@
-"""Mutation testing: change one thing in a module, run the tests that concern it, see whether one fails.
+"""Mutation testing: change one thing in a module, run tests that concern it, see whether one fails.
 
     python tests/mutants.py solvers problem.py --count 40 --seed 1
 
@@ -13,13 +13,16 @@ import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -28,6 +31,7 @@ from mutations import Change, Source, mutants
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path("src/rankfold")
+SURVIVED = "survived"
 NOTHING_TO_RUN = 5  # what pytest returns then
 # The tests of src/rankfold/a/b/c.py are its doctests, then the deepest of tests/a/b and tests/a that there is
 # (or tests/test_a.py), then what this table adds for the longest beginning of its name that it holds.
@@ -65,60 +69,90 @@ def concerning(path: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Judge:
-    """Runs the tests that concern a mutant: first those that reach the function it is in, then all others."""
+    """Runs tests that reach the function a mutant is in, so many seconds of them, those of its room first."""
 
     clean: Path
     reached: dict[str, tuple[float, list[tuple[str, int]]]]
+    budget: float
+    deadline: float
 
-    def survives(self, source: Source, change: Change) -> bool:
-        all_tests = concerning(source.path)
-        first = self.first(source, change)
+    def verdict(self, source: Source, change: Change) -> str:
+        """Return that it survived, or what killed it; nothing if the deadline came first."""
+        if time.monotonic() > self.deadline:
+            return ""
+        chosen = self.chosen(source, change)
+        if not chosen:
+            return SURVIVED
+        lasting = sum(self.reached[test][0] for test in chosen)
+        # Twice what they take unchanged, and the start; one change recompiles all kernels.
+        limit = 30 + 2 * lasting + 90 * is_kernel(source)
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             tree = shutil.copytree(self.clean, Path(folder, "tree"))
             (tree / source.path).write_bytes(source.changed(change))
-            chosen = Path(folder, "first.json")
-            chosen.write_text(json.dumps(first))
-            files = list(dict.fromkeys(test.partition("::")[0] for test in first))
-            if files and not passes(tree, files, 60 + 5 * self.seconds(first), REACH_ONLY=str(chosen)):
-                return False
-            others = [test for test in self.reached if test.startswith(tuple(all_tests))]
-            return passes(tree, all_tests, 60 + 5 * self.seconds(others), REACH_WITHOUT=str(chosen))
+            only = Path(folder, "only.json")
+            only.write_text(json.dumps(chosen))
+            files = list(dict.fromkeys(test.partition("::")[0] for test in chosen))
+            seconds = min(limit, max(0.0, self.deadline - time.monotonic()))
+            code, said = pytest_in(tree, ["-x", *files], seconds, REACH_ONLY=str(only))
+        if code is None:
+            return f"killed: more than {limit:.0f} s for {lasting:.0f} s of tests" if seconds == limit else ""
+        if code in (0, NOTHING_TO_RUN):
+            return SURVIVED
+        failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - |$)", said, re.MULTILINE)
+        return f"killed by {failed[1] if failed else repr(said.strip()[-200:])}"
 
-    def seconds(self, tests: list[str]) -> float:
-        return sum(self.reached[test][0] for test in tests)
-
-    def first(self, source: Source, change: Change) -> list[str]:
-        """Return tests that call the function of a mutant, those of one file together, quick files first."""
+    def chosen(self, source: Source, change: Change) -> list[str]:
+        """Return tests of the function that a mutant is in: the room's own first, then the quickest."""
         own = str(source.path.relative_to(PACKAGE))
-        around = source.around(change)
-        seconds: dict[str, dict[str, float]] = {}
-        for test, (lasted, places) in self.reached.items():
-            if any(name == own and line in around for name, line in places):
-                seconds.setdefault(test.partition("::")[0], {})[test] = lasted
-        files = sorted(seconds.values(), key=lambda tests: sum(tests.values()) / len(tests))
-        return [test for tests in files for test in tests]
+        room = tuple(concerning(source.path))
+        # What is compiled calls nothing that Python sees: whoever comes by its file may run it.
+        around = range(10**9) if is_kernel(source) else source.around(change)
+        callers = [
+            test
+            for test, (_, places) in self.reached.items()
+            if any(name == own and line in around for name, line in places)
+        ] or [test for test in self.reached if test.startswith(room)]
+        callers.sort(key=lambda test: (not test.startswith(room), self.reached[test][0]))
+        taken, total = [], 0.0
+        for test in callers:
+            total += self.reached[test][0]
+            if taken and total > self.budget:
+                break
+            taken.append(test)
+        files = list(dict.fromkeys(test.partition("::")[0] for test in taken))
+        return sorted(taken, key=lambda test: files.index(test.partition("::")[0]))
 
 
-def passes(tree: Path, tests: list[str], limit: float | None = None, **variables: str) -> bool:
-    """Run tests in a copy of the tree; too slow is a failure."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "reach", *tests]
+def is_kernel(source: Source) -> bool:
+    return source.path.is_relative_to(PACKAGE / "kernels")
+
+
+def pytest_in(
+    tree: Path, tests: list[str], limit: float | None = None, **variables: str
+) -> tuple[int | None, str]:
+    """Run tests in a copy of the tree; return pytest's code, none if it takes longer, and what it said."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "reach", *tests]
     # Kernels are cached beside their source: those of other modules' mutants are found there, and one that
     # is itself a mutant has another time of change, or name, and is compiled anew.
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    paths = os.pathsep.join([str(tree / "src"), str(tree / "tests")])
-    environment |= {"PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1", **variables}
-    run = subprocess.Popen(
-        command, cwd=tree, env=environment, start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        return run.wait(limit) in (0, NOTHING_TO_RUN)
-    except subprocess.TimeoutExpired:
-        return False
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(run.pid, signal.SIGKILL)
-        run.wait()
+    paths = [str(tree / "src"), str(tree / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment |= {"PYTHONPATH": os.pathsep.join(paths), "CI": "true", **variables}
+    environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        said = Path(folder, "words")
+        with said.open("wb") as file:
+            run = subprocess.Popen(
+                [*command, f"--basetemp={folder}/tmp"],
+                cwd=tree, env=environment, start_new_session=True, stdout=file, stderr=file,
+            )  # fmt: skip
+        try:
+            return run.wait(limit), said.read_text(errors="replace")
+        except subprocess.TimeoutExpired:
+            return None, ""
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(run.pid, signal.SIGKILL)
+            run.wait()
 
 
 def main() -> None:
@@ -127,40 +161,81 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20, help="how many mutants, at random")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--budget", type=float, default=60, help="seconds of tests for a mutant, at most")
+    parser.add_argument("--minutes", type=float, default=1e6, help="after which what there is is told")
+    parser.add_argument("--out", type=Path, help="a file for one line of each mutant")
     options = parser.parse_args()
-    paths = sorted({p for module in options.modules for p in files_of(module)})
+    deadline = time.monotonic() + 60 * options.minutes
+    chosen = sample(options.modules, options.count, options.seed)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        clean, reached = unchanged(Path(folder), [source for source, _ in chosen], options.jobs)
+        judge = Judge(clean, reached, options.budget, deadline)
+        with (options.out or Path(os.devnull)).open("w") as out:
+            told(judged(judge, chosen, options.jobs), len(chosen), out)
+
+
+def sample(modules: list[str], count: int, seed: int) -> list[tuple[Source, Change]]:
+    paths = sorted({p for module in modules for p in files_of(module)})
     sources = [Source(ROOT, path) for path in paths]
     everything = [(source, change) for source in sources for change in mutants(source)]
-    random.Random(options.seed).shuffle(everything)
-    chosen = list(islice((m for m in everything if m[0].differs(m[1])), options.count))
-    detected: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        judge = judge_of(Path(folder), [source for source, _ in chosen])
-        with ThreadPoolExecutor(options.jobs) as pool:
-            outcomes = pool.map(lambda mutant: judge.survives(*mutant), chosen)
-            for done, ((source, change), alive) in enumerate(zip(chosen, outcomes, strict=True), start=1):
-                print(f"{done} of {len(chosen)}", end="\r", file=sys.stderr, flush=True)
-                detected[room(source)] += not alive
-                if alive:
-                    print(source.diff(change), flush=True)
-    total = Counter(room(source) for source, _ in chosen)
+    random.Random(seed).shuffle(everything)
+    return list(islice((m for m in everything if m[0].differs(m[1])), count))
+
+
+def judged(
+    judge: Judge, chosen: list[tuple[Source, Change]], jobs: int
+) -> Iterator[tuple[Source, Change, str]]:
+    """Yield each mutant with its verdict, as they come."""
+    with ThreadPoolExecutor(jobs) as pool:
+        runs = {pool.submit(judge.verdict, *mutant): mutant for mutant in chosen}
+        for run in as_completed(runs):
+            yield *runs[run], run.result()
+
+
+def told(verdicts: Iterator[tuple[Source, Change, str]], count: int, out) -> None:
+    """Write a line for each mutant to a file, show those that survive, and count."""
+    total, detected = Counter[str](), Counter[str]()
+    for source, change, verdict in verdicts:
+        out.write(f"{source.told(change)}: {verdict or 'no time left'}\n")
+        out.flush()
+        if not verdict:
+            continue
+        room = source.path.relative_to(PACKAGE).parts[0]
+        total[room] += 1
+        detected[room] += verdict != SURVIVED
+        print(f"{total.total()} of {count}", end="\r", file=sys.stderr, flush=True)
+        if verdict == SURVIVED:
+            print(source.diff(change), flush=True)
     print("\n".join(f"{name:<12} {detected[name]:>3} of {total[name]:>3}" for name in sorted(total)))
-    print(f"{detected.total()} of {len(chosen)} mutants detected")
+    print(f"{detected.total()} of {total.total()} mutants detected; no time for {count - total.total()}")
 
 
-def room(source: Source) -> str:
-    return source.path.relative_to(PACKAGE).parts[0]
-
-
-def judge_of(folder: Path, sources: list[Source]) -> Judge:
-    """Run all tests that concern these files once, unchanged: they must pass, and say what they reach."""
+def unchanged(folder: Path, sources: list[Source], jobs: int) -> tuple[Path, dict]:
+    """Run all tests that concern these files once, and note what they reach; leave out those that fail."""
     skipped = shutil.ignore_patterns(".git", ".venv*", "dist", "site", ".*_cache", ".hypothesis", "results")
     clean = shutil.copytree(ROOT, folder / "clean", ignore=skipped)
-    tests = sorted({test for source in sources for test in concerning(source.path)})
-    found = folder / "reached.json"
-    if not passes(clean, tests, REACH_OUT=str(found)):
-        raise SystemExit(f"one of these fails without any change: {' '.join(tests)}")
-    return Judge(clean, json.loads(found.read_text()))
+    files = sorted({file for source in sources for test in concerning(source.path) for file in within(test)})
+    # Several parts for each job: what compiles first, compiles for all.
+    parts = [part for k in range(3 * jobs) if (part := files[k :: 3 * jobs])]
+
+    def run(k: int) -> dict[str, dict]:
+        found = folder / f"reached-{k}.json"
+        _, said = pytest_in(clean, ["--continue-on-collection-errors", *parts[k]], REACH_OUT=str(found))
+        if not found.exists():
+            raise SystemExit(said[-5000:])
+        return json.loads(found.read_text())
+
+    with ThreadPoolExecutor(jobs) as pool:
+        runs = list(pool.map(run, range(len(parts))))
+    if wrong := sorted(place for found in runs for place in found["failed"]):
+        print("left out, since they fail without any change:", *wrong, sep="\n  ", flush=True)
+    return clean, {test: what for found in runs for test, what in found["passed"].items()}
+
+
+def within(test: str) -> list[str]:
+    """Return the files of a folder with tests, or the file that it is."""
+    found = sorted((ROOT / test).rglob("test_*.py")) or [ROOT / test]
+    return [str(path.relative_to(ROOT)) for path in found]
 
 
 def files_of(module: str) -> list[Path]:

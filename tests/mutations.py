@@ -64,6 +64,16 @@ class Source:
         except SyntaxError:  # a comma too few, say
             return False
 
+    def told(self, change: Change) -> str:
+        """Return where a change is, the lines it is in, and what becomes of them, in one line."""
+        start, end, new = change
+        first = self.text.rfind(b"\n", 0, start) + 1
+        last = self.text.find(b"\n", end) % (len(self.text) + 1)
+        old = self.text[first:last].decode()
+        changed = (self.text[first:start] + new.encode() + self.text[end:last]).decode()
+        number = self.text.count(b"\n", 0, start) + 1
+        return f"{self.path}:{number}: {' '.join(old.split())} -> {' '.join(changed.split())}"
+
     def diff(self, change: Change) -> str:
         old, new = (text.decode().splitlines(keepends=True) for text in (self.text, self.changed(change)))
         return "".join(difflib.unified_diff(old, new, str(self.path), "mutant", n=2))

@@ -1,7 +1,7 @@
 """A plugin of pytest for `mutants.py`: which functions of the package a test calls, and which tests to run.
 
-`-p reach` with REACH_OUT, a file, writes down the seconds of each test and the functions that it called; with
-REACH_ONLY or REACH_WITHOUT, files with a list of tests, it runs these alone, in this order, or all others.
+`-p reach` with REACH_OUT, a file, writes down the seconds of each test that passes and the functions that it
+called, and what fails; with REACH_ONLY, a file with a list of tests, it runs these alone, in this order.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class Recorder:
     def __init__(self) -> None:
         self.called: set[CodeType] = set()
         self.tests: dict[str, tuple[float, set[CodeType]]] = {}
+        self.failed: set[str] = set()
 
     def note(self, frame: FrameType, event: str, argument: Any) -> None:
         self.called.add(frame.f_code)
@@ -43,8 +44,23 @@ class Recorder:
             ours = {code for code in self.called if PACKAGE in code.co_filename}
             self.tests[item.nodeid] = time.monotonic() - start, ours
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self.noted(report)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.noted(report)
+
+    def noted(self, report: pytest.CollectReport | pytest.TestReport) -> None:
+        if report.failed:
+            self.failed.add(report.nodeid)
+
     def pytest_sessionfinish(self) -> None:
-        found = {test: (seconds, sorted(map(place, codes))) for test, (seconds, codes) in self.tests.items()}
+        passed = {
+            test: (seconds, sorted(map(place, codes)))
+            for test, (seconds, codes) in self.tests.items()
+            if test not in self.failed
+        }
+        found = {"passed": passed, "failed": sorted(self.failed)}
         Path(os.environ["REACH_OUT"]).write_text(json.dumps(found))
 
 
@@ -63,9 +79,6 @@ class Selector:
             order = {test: k for k, test in enumerate(json.loads(Path(only).read_text()))}
             items[:] = [item for item in items if item.nodeid in order]
             items.sort(key=lambda item: order[item.nodeid])
-        if without := os.environ.get("REACH_WITHOUT"):
-            known = set(json.loads(Path(without).read_text()))
-            items[:] = [item for item in items if item.nodeid not in known]
         config.hook.pytest_deselected(items=[item for item in collected if item not in set(items)])
 
 

@@ -149,7 +149,7 @@ def completion(**change):
 
 
 def model():
-    return rf.MatrixCompletion(1, regularization=1.0, random_state=0)
+    return rf.MatrixCompletion(1, regularization=1.0, bias=False, random_state=0)
 
 
 FITTED = model().fit(PAIRS, VALUES)

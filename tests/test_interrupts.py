@@ -52,6 +52,15 @@ def test_it_is_not_raised_once_answered():
     assert scope.received == [signal.SIGINT]
 
 
+def test_a_scope_within_forgets_none_that_waits():
+    with Scope(KEEP) as outer:
+        press()
+        with Scope(KEEP) as inner:
+            assert inner.received == [signal.SIGINT]
+        assert outer.answer()
+    assert outer.received == [signal.SIGINT]
+
+
 def test_a_second_one_is_raised_at_once():
     with Scope(KEEP) as scope:
         press()

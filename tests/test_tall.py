@@ -12,7 +12,7 @@ from rankfold.geometry.lazily import introduce, lazily, made
 from rankfold.linalg import gram, gram_factor, inverse_gram, polar, primitives
 from rankfold.linalg.tall import Tall, learn, real, reals
 
-KINDS = [(1, np.float64), (3, np.float64), (5, np.float32), (11, np.float64), (20, np.float64)]
+KINDS = [(1, np.float64), (5, np.float32), (11, np.float64), (20, np.float64)]
 LIBRARIES = {"numpy": np.asarray, "torch": torch.asarray, "strict": array_api_strict.asarray}
 
 

@@ -218,8 +218,8 @@ def test_predictions_are_clipped_on_demand(tmp_path):
     table, path, clipped = tmp_path / "t.csv", tmp_path / "m.rankfold", tmp_path / "c.rankfold"
     table.write_text(text)
     pairs = "".join(f"u{i},f{i}\n" for i in range(10))
-    run("complete", table, *FAST, "-o", path)
-    run("complete", table, *FAST, "--clip", "-o", clipped)
+    run("complete", table, *FAST, "--bias", "-o", path)
+    run("complete", table, *FAST, "--bias", "--clip", "-o", clipped)
 
     def predictions(*words):
         told = run("predict", *words, "-", "--no-header", stdin=pairs).stdout

@@ -43,7 +43,7 @@ def rows_of(text):
 
 def test_from_a_csv_with_labels_to_a_model_a_plot_and_a_report(tmp_path, table):
     files = [tmp_path / name for name in ("m.rankfold", "fit.png", "report.html")]
-    words = ("--row", "user", "--col", "film", "--value", "stars", "--holdout", "0.1", *FAST)
+    words = ("--row", "user", "--col", "film", "--value", "stars", "--holdout", "0.1", *FAST, "--bias")
     told = complete(table, *words, "-o", files[0], "--plot", files[1], "--report", files[2])
     assert (told["entries"], told["held_out"], told["rank"]) == (540, 60, 2)
     mean, offsets, ours = told["errors"].values()
@@ -85,12 +85,14 @@ def test_losses(tmp_path, loss):
     path = tmp_path / "x.csv"
     lines = [f"{i},{j},{rng.integers(0, 2)}" for i in range(20) for j in range(15)]
     path.write_text("\n".join(lines))
-    told = complete(path, "--loss", loss, "--rank", "1", "--regularization", "5", "--holdout", "0.2")
+    told = complete(
+        path, "--loss", loss, "--rank", "1", "--regularization", "5", "--no-bias", "--holdout", "0.2"
+    )
     assert 0 < list(told["errors"].values())[-1] < 1
 
 
 def test_without_offsets_the_baseline_is_still_offsets(table):
-    told = complete(table, *FAST, "--no-bias", "--holdout", "0.1")
+    told = complete(table, *FAST, "--holdout", "0.1")
     assert "offsets of rows and columns" in told["errors"]
 
 

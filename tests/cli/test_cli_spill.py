@@ -57,7 +57,7 @@ def test_a_spilled_fit_is_that_of_memory_and_its_sort_is_used_again(files, tmp_p
 
 
 def test_a_part_is_held_out_while_sorting(files, tmp_path):
-    words = ["complete", files / "all.csv", *FAST, "--spill", tmp_path / "s", "--holdout", "0.2"]
+    words = ["complete", files / "all.csv", *FAST, "--bias", "--spill", tmp_path / "s", "--holdout", "0.2"]
     told = json.loads(run(*words, "--json", "--report", tmp_path / "r.html", "--memory", "50MB").stdout)
     assert 80 < told["held_out"] < 160
     assert told["entries"] + told["held_out"] == 600

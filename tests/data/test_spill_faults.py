@@ -42,9 +42,10 @@ def ending(monkeypatch, owner, name, when, after=False):
 )
 @pytest.mark.parametrize("after", [False, True])
 def test_a_sort_goes_on_wherever_it_ended(tmp_path, monkeypatch, owner, name, after):
-    entries, ended = draw(count=50), 0
-    paths = entries.write(tmp_path, 3)
-    with tiny(room=25):
+    entries, ended = draw(count=30), 0
+    paths = entries.write(tmp_path, 2)
+    with tiny(room=15):
+        whole = sort_into(tmp_path / "whole", paths, memory=MEMORY, held_out=0.2)
         for when in range(1, 100):
             with monkeypatch.context() as patch:
                 ending(patch, owner, name, when, after)
@@ -57,7 +58,6 @@ def test_a_sort_goes_on_wherever_it_ended(tmp_path, monkeypatch, owner, name, af
                 with pytest.raises(DataFileError, match=r"not sorted to the end|no sorted folder"):
                     SortedFolder.open(tmp_path / str(when))
             again = sort_into(tmp_path / str(when), paths, memory=MEMORY, held_out=0.2)
-            whole = sort_into(tmp_path / "whole", paths, memory=MEMORY, held_out=0.2)
             for file in whole.path.iterdir():
                 if file.name not in ("manifest.json", "lock"):
                     assert (again.path / file.name).read_bytes() == file.read_bytes(), file.name

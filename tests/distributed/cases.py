@@ -127,7 +127,11 @@ def from_random_point(make):
 
 
 CASES = {
-    **{f"{name}, {solver}": on_variant(name, solver) for name in VARIANTS for solver in SOLVERS},
+    **{
+        f"{name}, {solver}": on_variant(name, solver)
+        for k, name in enumerate(VARIANTS)
+        for solver in ("tr", ("cg", "gd")[k % 2])
+    },
     "continuation": with_solver(rf.RankContinuation()),
     "continuation, settled": with_solver(rf.RankContinuation(settled=0.02)),
     "reweighted": with_solver(rf.ReweightedContinuation(), 30),
@@ -171,9 +175,17 @@ def crossed(name: str, what: str):
     return case
 
 
-# Every geometry with every solver and cost: too many for each run of the tests; see `distributed.grid`.
+# Every geometry with every solver and cost: too many for each run of the tests; `make soak` does them.
 CROSSED = {
     f"{name} x {what}": crossed(name, what)
     for name in VARIANTS
     for what in ("continuation", "auto", "Nuclear", "offsets", "huber")
-}
+} | {
+    f"{name}, {solver}": on_variant(name, solver)
+    for name in VARIANTS
+    for solver in SOLVERS
+    if f"{name}, {solver}" not in CASES
+}  # fmt: skip
+# Those that the tests do in processes; the others are threads there, since what they compute is the same.
+ON_TWO = ("embedded, tr", "offsets", "huber")
+ON_THREE = ("auto", "crowded", "Nuclear by counts", "wide")

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import signal
 import time
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 import rankfold as rf
-from rankfold.distributed import Group, Places, Sharded, read, spread_triples
+from rankfold.distributed import Group, Places, Sharded, group, read, spread_triples
 from rankfold.distributed.sharded import even_cuts
 from rankfold.fingerprint import fingerprint
 from rankfold.linalg.rows import whole
 
+LIMIT = 200.0
 SOLVERS = (rf.ConjugateGradient(), rf.TrustRegion(), rf.RankContinuation(), rf.Auto())
 
 
@@ -53,9 +53,9 @@ class Tasks:
         options = {"tolerance": 0, "max_iterations": 12} | options
         return rf.minimize(self.problem(), solver, **options)
 
-    def resumed(self):
+    def resumed(self, solvers=SOLVERS[:1]):
         found = {}
-        for solver in SOLVERS:
+        for solver in solvers:
             path = self.folder / type(solver).__name__
             entire = bits(self.run(solver))
             self.run(solver, max_iterations=7, checkpoint=rf.Checkpoint(path, every=3))
@@ -98,6 +98,7 @@ class Tasks:
         return refusal(lambda: self.run(tolerance=1e-3 * (1 + self.group.rank)))
 
     def alike(self):
+        group._FAILING = LIMIT  # seconds for the others to fail alike: a busy machine takes more than a few
         problem = self.problem()
         cost, calls = problem.cost, []
 
@@ -149,9 +150,7 @@ class Tasks:
         entries = store.block.by_row
         plain = rf.MatrixCompletion(rank=2, bias=False, regularization=0.0, random_state=0).fit(data)
         shrunk = rf.MatrixCompletion(rank=2, regularization=2.0, tol=1e-9, max_iter=300, random_state=0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            shrunk.fit(data)
+        shrunk.fit(data)
         return {
             "labels": (data.row_labels, data.col_labels),
             "cuts": store.rows.cuts,
@@ -167,17 +166,26 @@ class Tasks:
             ],
         }
 
-    def endless(self):
+    def endless(self, pause=0.05):
         """A run that takes a while, and goes on from where another one was killed."""
         path = self.folder / "run"
         resume = path if (path / "manifest.json").exists() else None
         checkpoint = rf.Checkpoint(path, every=1)
         result = self.run(
-            max_iterations=40, checkpoint=checkpoint, resume=resume, callback=lambda _: time.sleep(0.05)
+            max_iterations=40, checkpoint=checkpoint, resume=resume, callback=lambda _: time.sleep(pause)
         )
         return bits(result), result.iterations
 
+    def slow(self):
+        """The same, so slow that whoever kills it comes in time, however busy the machine is."""
+        return self.endless(pause=1.0)
+
+    def at_once(self):
+        return self.endless(pause=0.0)
+
     def one_fails(self):
+        group._FAILING = 0.2  # seconds for the others to fail alike, which they do not
+
         def failing(progress):
             if progress.iteration == 2 and self.group.rank == 1:
                 raise ValueError("only here")

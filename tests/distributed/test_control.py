@@ -1,4 +1,7 @@
-"""One mind: clock, callback, Ctrl-C, errors and arguments of all processes, and what they leave on disk."""
+"""One mind: clock, callback, Ctrl-C, errors and arguments of all processes, and what they leave on disk.
+
+Two start-ups serve all tests: of three processes, and of two.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,12 @@ import json
 
 import pytest
 
+from distributed.cases import CASES, ON_THREE, ON_TWO
+from distributed.comparing import assert_same_run
 from distributed.launching import on_ranks
+from distributed.tasks import SOLVERS, Tasks
+from distributed.threads import on_threads
+from distributed.worker import one_process, summary
 
 pytest.importorskip("torch")
 SIZE = 3
@@ -28,26 +36,36 @@ def found(folder):
         "alike",
         "dtype",
         "places",
-        "traffic",
         "one fails",
     )
-    return on_ranks(SIZE, folder, *(f"task:{name}" for name in tasks))
+    return on_ranks(SIZE, folder, *ON_THREE, *(f"task:{name}" for name in tasks))
 
 
 @pytest.fixture(scope="module")
 def others(found, folder):
     """What two processes make of what three wrote."""
-    return on_ranks(2, folder, "task:resumed elsewhere", "task:damaged")
+    return on_ranks(2, folder, *ON_TWO, "task:resumed elsewhere", "task:damaged")
 
 
 def every(found, task):
     return [rank[f"task:{task}"] for rank in found]
 
 
+@pytest.mark.parametrize("name", [*ON_TWO, *ON_THREE])
+def test_a_run_in_processes_is_that_of_one(found, others, name):
+    ranks = found if name in ON_THREE else others
+    assert_same_run([rank[name] for rank in ranks], summary(CASES[name](one_process)))
+
+
 def test_a_resumed_run_has_the_same_bits(found):
     for rank in every(found, "resumed"):
         for whole, resumed in rank.values():
             assert whole == resumed
+
+
+def test_a_resumed_run_of_any_solver_has_the_same_bits(tmp_path):
+    found = on_threads(2, lambda group: Tasks(group, tmp_path).resumed(SOLVERS[1:]))
+    assert all(whole == resumed for rank in found for whole, resumed in rank.values())
 
 
 def test_a_checkpoint_is_a_folder_with_a_manifest_and_nothing_old(found, folder):
@@ -101,9 +119,9 @@ def test_rows_in_other_places_are_refused(found):
     assert set(every(found, "places")) == {"ValueError"}
 
 
-def test_an_iteration_takes_few_collectives_and_bytes(found):
+def test_an_iteration_takes_few_collectives_and_bytes(tmp_path):
     """CG on FullRank: at most 8 small collectives; bytes of three times R and 1 % more."""
-    for rank in every(found, "traffic"):
+    for rank in on_threads(SIZE, lambda group: Tasks(group, tmp_path).traffic()):
         assert 0 < rank["small"] <= 8
         assert rank["large"] == 3
         assert rank["bytes"] <= 1.01 * 3 * rank["d2"] * rank["r"] * 8

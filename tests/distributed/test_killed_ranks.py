@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 
 def test_a_killed_run_goes_on_to_the_same_bits(tmp_path):
     whole = uninterrupted(tmp_path / "whole")
-    report = killed_and_resumed(tmp_path / "killed", victim=1, moment=0.3)
+    report = killed_and_resumed(tmp_path / "killed", victim=1, moment=0.3, task="task:slow")
     assert report.found == whole
     assert report.waited < 60
     assert "cannot reach the others" in report.said

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from sklearn.exceptions import ConvergenceWarning
 
 import rankfold as rf
-from distributed.launching import ended, on_ranks, started, words
+from distributed.launching import ended, started, words
+from distributed.tasks import Tasks
+from distributed.threads import on_threads
 from rankfold.costs.completion import Completion
 from rankfold.data import read_triples
 from rankfold.distributed.spreading import row_cuts
@@ -44,7 +48,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(folder):
-    return [rank["task:loaded"] for rank in on_ranks(SIZE, folder, "task:loaded")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return on_threads(SIZE, lambda group: Tasks(group, folder).loaded())
 
 
 @pytest.fixture(scope="module")

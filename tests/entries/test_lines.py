@@ -1,5 +1,6 @@
 """A small ridge problem for each line: beside NumPy's solution of each."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -40,10 +41,13 @@ def dense(side, B, ridges, pull, fixed):
     return np.array(found), np.array(pivots)
 
 
-@pytest.mark.parametrize("fixed", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("stripes", [1, 3])
-@pytest.mark.parametrize("few", [0, layout.FEW], ids=["of these very unknowns", "of a few widths"])
+# Kernels of a few widths, and of these very unknowns, where each way of giving entries compiles another one.
+EACH_WAY = [(layout.FEW, *way) for way in itertools.product([1, 3], [False, True], [False, True])]
+
+
+@pytest.mark.parametrize(
+    ("few", "stripes", "weighted", "fixed"), [*EACH_WAY, (0, 1, True, False), (0, 3, False, True)]
+)
 def test_each_line_has_its_own_ridge_problem(few, stripes, weighted, fixed, monkeypatch):
     monkeypatch.setattr(layout, "FEW", few)
     side, B = problem(np.float64, stripes, weighted)

@@ -92,7 +92,7 @@ def drawn(**fixed):
 
 
 @every_store
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(drawn(), st.sampled_from(RANKS), st.integers(0, 99))
 def test_passes_of_any_entries(build, entries, which, seed):
     rank, own = which
@@ -127,7 +127,8 @@ def test_passes_of_every_loss(build, loss, weighted):
     passes_agree(build, loss, weighted)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
+# Weights are two branches of the same code, which the square loss has in kernels of its own as well.
+@pytest.mark.parametrize("weighted", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_many_entries_have_kernels_of_their_loss(weighted):
     entries = draw(1, 30, 40, weighted=weighted, loss="logistic")
     points = factors(entries.shape, 3)
@@ -170,13 +171,12 @@ def test_large_ranks(build, rank):
 
 # Ranks, terms of either factor, and whether kernels are those of this very rank: one compiles for each.
 CURVES = [
-    (1, (2, 2), True), (5, (3, 3), True), (23, (2, 3), True), (5, (1, 1), False), (5, (3, 2), False),
-    (23, (2, 2), False),
+    (5, (3, 3), True), (23, (2, 3), True), (5, (1, 1), False), (5, (3, 2), False),
 ]  # fmt: skip
 
 
 @every_store
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(drawn(weighted=st.booleans()), st.sampled_from(CURVES))
 def test_polynomial(build, entries, curve):
     rank, terms, own = curve
@@ -279,7 +279,7 @@ def test_the_same_bits_for_any_number_of_threads(build, monkeypatch):
     entries = draw(8, 100, 80) if in_parts else draw(8, 500, 400)
     store, points = build(entries), factors(entries.shape, 5)
     results = []
-    for threads in (1, 2, 2, 3, 7):
+    for threads in (1, 2, 3, 7):
         monkeypatch.setenv("RANKFOLD_NUM_THREADS", str(threads))
         polynomial = store.polynomial(points[::2], points[1::2])
         S = store.gradient(*points[:2], SQUARE)

@@ -40,7 +40,7 @@ def content(model):
     "options",
     [
         {},
-        {"dtype": np.float32, "geometry": rf.Polar, "solver": rf.TrustRegion(kappa=0.2)},
+        {"dtype": np.float32, "geometry": rf.Polar, "solver": rf.TrustRegion(kappa=0.2), "bias": False},
         {"loss": rf.Loss.huber(2.0), "dtype": np.dtype("float64"), "bias": False},
         {"rank": "auto", "regularization": "auto"},
         {"warm_start": True, "geometry": "embedded"},

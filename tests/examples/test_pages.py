@@ -37,6 +37,8 @@ def name_of(page):
 
 
 EVERY = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Pages about one job each, and what fits take there: `make docs` runs their examples, the tests all others.
+LONG = ("docs/jobs/", "docs/extend/", "docs/how-good.md")
 PAGES = [page for page in EVERY if any(kind in RUN for kind, _ in blocks_of(page))]
 
 
@@ -64,7 +66,12 @@ def write_data(folder):
     (folder / "samples.csv").write_text("\n".join(["a,b,c,d,y1,y2", *cells]))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def marked(page):
+    name = name_of(page)
+    return pytest.param(page, id=name, marks=pytest.mark.docs if name.startswith(LONG) else ())
+
+
+@pytest.mark.parametrize("page", map(marked, PAGES))
 def test_examples_of_the_page_run(page, tmp_path, monkeypatch):
     if name_of(page) in SKIPPED:
         pytest.skip(SKIPPED[name_of(page)])

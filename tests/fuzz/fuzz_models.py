@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import hashlib
 import io
 import random
@@ -139,13 +140,15 @@ def labelled(**settings: Any) -> Any:
     return model.fit(PAIRS, [float((7 * i) % 5) for i in range(len(PAIRS))])
 
 
-def model_files() -> list[bytes]:
+@functools.cache
+def model_files() -> tuple[bytes, ...]:
     wide = labelled()
     wide.observed_ = wide.observed_._replace(indices=wide.observed_.indices.astype(np.uint64))
     logistic = rf.MatrixCompletion(2, loss="logistic", regularization=1.0, solver=rf.TrustRegion(kappa=0.2))
-    logistic.fit(PAIRS, [float(i % 2) for i in range(len(PAIRS))])
-    models = [labelled(regularization="auto"), wide, logistic, labelled(dtype=np.float32, geometry=rf.Polar)]
-    return [saved(model) for model in [*models, *(example(name).fitted() for name in NAMES)]]
+    logistic.set_params(bias=False).fit(PAIRS, [float(i % 2) for i in range(len(PAIRS))])
+    polar = labelled(dtype=np.float32, geometry=rf.Polar, bias=False)
+    models = labelled(regularization="auto"), wide, logistic, polar
+    return tuple(saved(model) for model in [*models, *(example(name).fitted() for name in NAMES)])
 
 
 def saved(model: Any) -> bytes:
@@ -201,14 +204,15 @@ RUNS: dict[str, tuple[Any, Any]] = {
 }
 
 
-def checkpoint_files() -> list[bytes]:
+@functools.cache
+def checkpoint_files() -> tuple[bytes, ...]:
     files = []
     with TemporaryDirectory() as folder:
         for method, geometry in RUNS.values():
             problem, path = rf.Problem(COST, geometry(COST.shape, 2)), Path(folder) / "run"
             rf.minimize(problem, method, max_iterations=4, tolerance=0, checkpoint=path)
             files.append(path.read_bytes())
-    return files
+    return tuple(files)
 
 
 def resume(path: Path) -> None:

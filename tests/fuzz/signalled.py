@@ -16,7 +16,7 @@ import rankfold as rf
 from rankfold.cli import ENDING, leave, main
 from rankfold.run.checkpoint import Checkpoint
 
-WORDS = ("--rank", "3", "--regularization", "0.01", "--tol", "0", "--max-iter", "25")
+WORDS = ("--rank", "3", "--no-bias", "--regularization", "0.01", "--tol", "0", "--max-iter", "25")
 OLD = b"the file of an earlier run"
 CODES = {"SIGKILL": -9, "SIGINT": 130, "SIGTERM": 143}
 

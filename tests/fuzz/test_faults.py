@@ -40,7 +40,7 @@ def test_writes_that_end_short(name, written, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words", [("signals", "--kill", "2", "--sigint", "2", "--sigterm", "1"), ("forks", "--count", "5")]
+    "words", [("signals", "--kill", "1", "--sigint", "1", "--sigterm", "1"), ("forks", "--count", "2")]
 )
 def test_signals_at_random_moments_and_forks_while_fits_run(words):
     source = Path(sys.modules["rankfold"].__file__).parent.parent

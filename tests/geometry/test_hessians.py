@@ -11,7 +11,7 @@ from geometry.variants import every, located, minus, products, seeds, sizes, tho
 from rankfold.checks import acceleration
 from rankfold.geometry.base import scale
 
-few = settings(max_examples=10, deadline=None)
+few = settings(max_examples=6, deadline=None)
 
 
 @every

@@ -24,7 +24,7 @@ from geometry.variants import (
 )
 from rankfold.geometry.base import lincomb, scale
 
-few = settings(max_examples=10, deadline=None)
+few = settings(max_examples=6, deadline=None)
 
 
 @every

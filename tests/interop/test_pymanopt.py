@@ -15,7 +15,7 @@ from rankfold.interop.pymanopt import LowRank, TangentVector, _product, as_probl
 @pytest.mark.parametrize("optimizer", [ConjugateGradient, TrustRegions])
 @every
 def test_optimizers_reach_the_minimum(name, optimizer):
-    data = VARIANTS[name].completion((300, 200), rank=3, oversampling=6, seed=0)
+    data = VARIANTS[name].completion((60, 50), rank=3, oversampling=6, seed=0)
     completion = rf.Completion.from_triples(data)
     problem = rf.Problem(completion, VARIANTS[name](completion.shape, 3))
     run = optimizer(verbosity=0, min_gradient_norm=1e-9, max_iterations=2000).run

@@ -39,7 +39,7 @@ def problem_and_start(variant):
 )
 def test_solvers(variant, solver):
     problem, x0 = problem_and_start(variant)
-    result = rf.minimize(problem, solver, x0, max_iterations=15)
+    result = rf.minimize(problem, solver, x0, max_iterations=4)
     assert result.value < problem.at(x0).value
     assert all(part.device == THERE for part in result.x)
 

@@ -103,7 +103,13 @@ REGULARISED = {
 }
 
 
-@pytest.mark.parametrize("change", REGULARISED)
+# In the interpreter these take seconds, and the others have the same terms.
+long = () if HAS_GPU else pytest.mark.soak
+
+
+@pytest.mark.parametrize(
+    "change", [pytest.param(name, marks=long) if name == "offsets" else name for name in REGULARISED]
+)
 def test_other_terms_are_there_too(change, monkeypatch):
     monkeypatch.setattr("rankfold.costs.offset_system.MAX_FACTORED", 0)
     monkeypatch.setattr("rankfold.costs.offset_system.TOLERANCE", 1e-3)

@@ -45,7 +45,7 @@ def test_resumes_to_the_same_values(tmp_path):
     method = rf.ReweightedContinuation()
     whole = rf.minimize(problem, method, tolerance=1e-14, max_iterations=1000)
     assert whole.converged
-    for k in range(0, whole.iterations, 11):
+    for k in range(0, whole.iterations, 23):
         path = tmp_path / f"run{k}"
         rf.minimize(problem, method, tolerance=1e-14, max_iterations=k, checkpoint=Checkpoint(path, every=1))
         resumed = rf.minimize(problem, method, tolerance=1e-14, max_iterations=1000, resume=path)

@@ -142,7 +142,7 @@ def test_other_costs_have_no_lines_to_set_aside():
 def test_a_wrong_minimum_is_left_by_setting_lines_aside():
     data, problem = drawn()
     plain = rf.minimize(
-        problem, rf.RankContinuation(rf.GaussNewton(), slow=0.02), tolerance=1e-20, max_iterations=100
+        problem, rf.RankContinuation(rf.GaussNewton(), slow=0.02), tolerance=1e-20, max_iterations=50
     )
     assert not plain.converged
     assert data.relative_error(*plain.factors) > 0.1

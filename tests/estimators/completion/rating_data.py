@@ -1,5 +1,7 @@
 """Ratings with a known truth, and models of them."""
 
+import functools
+
 import numpy as np
 
 import rankfold as rf
@@ -21,6 +23,12 @@ def rmse(a, b):
 
 def model(**options):
     return rf.MatrixCompletion(**{"rank": 2, "random_state": 0} | options)
+
+
+@functools.cache
+def fitted_once(**options):
+    """A model of `ratings()`, which many tests look at and none changes."""
+    return model(**options).fit(*ratings()[:2])
 
 
 def everywhere(fitted, shape=(60, 40)):

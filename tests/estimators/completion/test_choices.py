@@ -6,20 +6,19 @@ from matplotlib.figure import Figure
 from sklearn.exceptions import ConvergenceWarning
 
 import rankfold as rf
-from estimators.completion.rating_data import everywhere, model, ratings, rmse
+from estimators.completion.rating_data import everywhere, fitted_once, model, ratings, rmse
 from rankfold.estimators.completion.alternating import Alternating
 from rankfold.estimators.completion.trials import Trials
 
 
 def test_the_regularisation_is_the_best_of_those_tried():
-    X, y, _ = ratings()
-    fitted = model().fit(X, y)
+    fitted = fitted_once()
     path = fitted.regularization_path_
     assert len(path.errors) == len(path.standard_errors) >= 3
     assert 0 < min(path.standard_errors) < 0.5 * min(path.errors)
     assert path.chosen == path.regularizations[np.argmin(path.errors)] == fitted.regularization_
     assert str(path).splitlines()[1 + np.argmin(path.errors)].endswith("<- chosen")
-    assert model(regularization=1.0).fit(X, y).regularization_path_ is None
+    assert fitted_once(regularization=1.0).regularization_path_ is None
 
 
 @pytest.mark.filterwarnings("ignore:stopped after 1 iterations")
@@ -59,8 +58,17 @@ def test_settings_are_refused_before_any_work(monkeypatch):
             model(**options).fit(X, y)
 
 
-@pytest.mark.parametrize("loss", ["huber", "logistic", "poisson"])
-@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(
+    ("loss", "bias"),
+    [
+        ("huber", True),
+        ("logistic", False),
+        ("poisson", False),
+        pytest.param("huber", False, marks=pytest.mark.soak),
+        pytest.param("logistic", True, marks=pytest.mark.soak),
+        pytest.param("poisson", True, marks=pytest.mark.soak),
+    ],
+)
 def test_rank_auto_takes_every_loss_with_and_without_offsets(loss, bias):
     X, y, truth = ratings(noise=0.0)
     if loss == "logistic":
@@ -109,8 +117,7 @@ def test_verbose_tells_of_every_rank_or_weight_tried(capsys):
 
 
 def test_the_paths_are_drawn():
-    X, y, _ = ratings()
-    path = model().fit(X, y).regularization_path_
+    path = fitted_once().regularization_path_
     ax = path.plot(Figure().add_subplot())
     drawn, *_, chosen = ax.lines  # between them the ends of the error bars
     np.testing.assert_array_equal(drawn.get_xdata(), path.regularizations)

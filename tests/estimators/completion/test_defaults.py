@@ -31,9 +31,9 @@ def error(fitted, truth):
     [
         ({}, 1e-6),
         ({"offsets": True}, 1e-6),
-        ({"scale": 1e6}, 1e-6),
+        pytest.param({"scale": 1e6}, 1e-6, marks=pytest.mark.soak),
         ({"scale": 1e-6, "offsets": True}, 1e-6),
-        ({"noise": 1 / 10}, 0.045),
+        pytest.param({"noise": 1 / 10}, 0.045, marks=pytest.mark.soak),
         ({"noise": 1 / 3}, 0.145),
         ({"noise": 1 / 3, "offsets": True}, 0.18),
     ],
@@ -63,7 +63,13 @@ def test_and_not_even_that():
     assert error(fitted, truth) <= 1e-6
 
 
-@pytest.mark.parametrize("settings", [{"noise": 1 / 3}, {"shape": (300, 200), "rank": 3, "per_row": 10}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"noise": 1 / 3},
+        pytest.param({"shape": (300, 200), "rank": 3, "per_row": 10}, marks=pytest.mark.soak),
+    ],
+)
 def test_nothing_given_is_as_good_as_the_true_rank(settings):
     pairs, values, truth = instance(**settings)
     fitted = rf.MatrixCompletion(random_state=0).fit(pairs, values)

@@ -9,8 +9,7 @@ from rankfold.estimators.completion.alternating import Alternating
 from rankfold.selection.sampling import sample_lines
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("weighted", "turned"), [(False, False), (True, True)])
 def test_a_large_problem_chooses_its_regularisation_from_a_sample(monkeypatch, turned, weighted):
     X, y, truth = ratings(entries=1600)
     X, truth = (X[:, ::-1], truth.T) if turned else (X, truth)

@@ -35,10 +35,9 @@ def model(**settings):
     [
         {},
         {"regularization": "auto"},
-        {"bias": False},
-        {"loss": "huber"},
-        {"geometry": "full_rank"},
-        {"dtype": "float32"},
+        {"loss": "huber", "bias": False},
+        {"geometry": "full_rank", "bias": False},
+        {"dtype": "float32", "bias": False},
     ],
     ids=str,
 )

@@ -7,6 +7,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import cross_val_score
+from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rankfold as rf
@@ -24,9 +25,25 @@ def test_the_contract(estimator, check):
     check(estimator)
 
 
+# What choosing a rank could break; `make soak` has all others.
+OF_A_CHOICE = (
+    "check_dict_unchanged", "check_dont_overwrite_parameters", "check_estimators_nan_inf",
+    "check_estimators_pickle", "check_fit2d_1feature", "check_fit2d_1sample", "check_fit_idempotent",
+    "check_n_features_in", "check_sample_weights_not_overwritten",
+)  # fmt: skip
+
+
+@unscaled
+@pytest.mark.parametrize("check", OF_A_CHOICE)
+@pytest.mark.parametrize("kind", [rf.PairRegressor, rf.PairClassifier])
+def test_the_contract_of_a_chosen_rank(kind, check):
+    getattr(estimator_checks, check)(kind.__name__, kind())
+
+
+@pytest.mark.soak
 @unscaled
 @parametrize_with_checks([rf.PairRegressor(), rf.PairClassifier()])
-def test_the_contract_of_a_chosen_rank(estimator, check):
+def test_the_whole_contract_of_a_chosen_rank(estimator, check):
     if check.func.__name__ == "check_sample_weight_equivalence_on_dense_data":
         pytest.skip("repeated rows are other pairs to hold out than weighted ones")
     check(estimator)
