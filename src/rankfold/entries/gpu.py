@@ -284,7 +284,7 @@ def _in_memory(parameter: float, scale: float, place: Any) -> Tensor:
 
 def _like(example: Array, result: Tensor) -> Array:
     """Return a tensor as an array of the library of `example`, where that lives."""
-    if type(example) is torch.Tensor:
+    if isinstance(example, torch.Tensor):
         return result if example.device == result.device else result.to(example.device)
     found = result.cpu().numpy()
     return (

@@ -58,8 +58,9 @@ def grams(sides: Sequence[Sequence[tuple[Array, Array]]], place: dict[int, int])
     parts = home.scratch(jobs * rank * rank * chunks)
     arguments = parts, home.lend(np.array(table, np.int64)), chunk
     kernels.gpu_launch.launch(kernels.gpu_tall.grams, (jobs, chunks), arguments, layout)
-    found = home.summed(parts, jobs * rank * rank, chunks).numbers().reshape(jobs, rank, rank)
-    products = iter(found if width == 8 else found.astype(np.float32))
+    numbers = home.summed(parts, jobs * rank * rank, chunks).numbers()
+    found: NDArray[Any] = numbers if width == 8 else numbers.astype(np.float32)
+    products = iter(found.reshape(jobs, rank, rank))
     return [[next(products) for _ in side] for side in sides]
 
 
