@@ -1,14 +1,17 @@
 """CPU time of each of several processes beside that of one, on the same entries.
 
     python -m benchmarks.ranks [--entries 1.6e7] [--ranks 2] [--iterations 10]
+    python -m benchmarks.ranks --rows 2e4 --columns 1e6 [--stripes 1] [--room 0]
 
 Conjugate gradients on FullRank, ten rows to a column, rank 10, one thread each: the median of iterations. The
-ratio should be little above 1/ranks. Also the exchanges and bytes of an iteration.
+ratio should be little above 1/ranks. Also the exchanges and bytes of an iteration, and the memory that the
+iterations take beside the entries. Many columns of R come in stripes, of which two are held with `--room 0`.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import socket
@@ -21,35 +24,49 @@ import numpy as np
 
 import rankfold as rf
 from rankfold.distributed import spread_triples, start
+from rankfold.distributed.collectives import ROOM
 
 RANK = 10
 
 
-def measured(entries: float, iterations: int) -> dict[str, float]:
-    """CPU seconds of iterations, and what was sent, in this process."""
-    group = start(timeout=600)
-    columns = round(entries / 800)
-    shape = 10 * columns, columns
+def measured(options: argparse.Namespace) -> dict[str, float]:
+    """CPU seconds of iterations, what was sent, and the most memory, in this process."""
+    group, entries = start(timeout=600, room=options.room), options.entries
+    columns = round(options.columns or entries / 800)
+    shape = round(options.rows or 10 * columns), columns
     data = rf.data.random_completion(shape, RANK, entries / RANK / (sum(shape) - RANK), seed=0, noise=0.1)
     own = np.arange(len(data.values)) % group.size == group.rank
     if group.size > 1:
         triples = data.rows[own], data.cols[own], data.values[own]
-        cost = rf.Completion.from_observed(spread_triples(*triples, shape, group=group))
+        store = spread_triples(*triples, shape, group=group, stripes=options.stripes)
+        cost = rf.Completion.from_observed(store)
+        del triples, store
     else:
         cost = rf.Completion.from_triples(data)
     del data
     problem, traffic = rf.Problem.of(cost, RANK), group.traffic
-    seen = []
+    x0 = problem.start()
+    group.recent.clear()
+    ctypes.CDLL(None).malloc_trim(0)  # or iterations would take what was free, and seem to take nothing
+    seen, before = [], memory("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # forget the most memory so far
 
     def note(progress):
         seen.append((process_time(), traffic.small, traffic.large, traffic.bytes))
 
     method = rf.ConjugateGradient(metric="geometry")
-    rf.minimize(problem, method, tolerance=0, max_iterations=iterations + 2, callback=note)
+    rf.minimize(problem, method, x0=x0, tolerance=0, max_iterations=options.iterations + 2, callback=note)
     # the first iterations may compile kernels; of the others, a median, for what happens once in a while
     steps = np.median(np.diff(seen[2:], axis=0), axis=0).tolist()
     names = "seconds", "small exchanges", "large exchanges", "bytes"
-    return {**dict(zip(names, steps, strict=True)), "limit": 3 * columns * RANK * 8}
+    found = {"limit": 3 * columns * RANK * 8, "memory": memory("VmHWM") - before}
+    return dict(zip(names, steps, strict=True)) | found
+
+
+def memory(kind: str) -> int:
+    """Bytes of this process: those that it has ("VmRSS"), or has had at most ("VmHWM")."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(kind))
 
 
 def processes(size: int, arguments: list[str]) -> list[dict[str, float]]:
@@ -75,15 +92,18 @@ def main() -> None:
     parser.add_argument("--entries", type=float, default=1.6e7)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--iterations", type=int, default=10)
+    parser.add_argument("--rows", type=float)
+    parser.add_argument("--columns", type=float)
+    parser.add_argument("--stripes", type=int)
+    parser.add_argument("--room", type=float, default=ROOM)
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        print(json.dumps(measured(options.entries, options.iterations)))
+        print(json.dumps(measured(options)))
         return
-    arguments = ["--entries", str(options.entries), "--iterations", str(options.iterations)]
-    (alone,) = processes(1, arguments)
+    (alone,) = processes(1, sys.argv[1:])
     print(f"one process: {alone['seconds']:.3f} s of CPU an iteration")
-    for k, rank in enumerate(processes(options.ranks, arguments)):
+    for k, rank in enumerate(processes(options.ranks, sys.argv[1:])):
         part, sent = rank["seconds"] / alone["seconds"], rank["bytes"] / rank["limit"]
         print(
             f"process {k} of {options.ranks}: {rank['seconds']:.3f} s, {part:.2f} of one process's;", end=" "
@@ -91,7 +111,7 @@ def main() -> None:
         print(
             f"{rank['small exchanges']:.1f} small and {rank['large exchanges']:.1f} large exchanges, ", end=""
         )
-        print(f"{sent:.3f} of 3·d2·r·8 bytes")
+        print(f"{sent:.3f} of 3·d2·r·8 bytes; {rank['memory'] / 1e6:.0f} MB beside the entries")
 
 
 if __name__ == "__main__":

@@ -24,8 +24,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 3, 4])
     parser.add_argument("--only", default="", help="a part of the names of runs")
+    parser.add_argument("--part", type=int, nargs=2, default=(0, 1), help="the K-th of N parts of the runs")
     options = parser.parse_args()
-    names = [name for name in EVERY if options.only in name]
+    first, step = options.part
+    names = [name for name in EVERY if options.only in name][first::step]
     alone = {name: summary(EVERY[name](one_process)) for name in names}
     for size in options.ranks:
         with tempfile.TemporaryDirectory() as folder:

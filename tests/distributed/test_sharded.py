@@ -8,6 +8,7 @@ from array_api_compat import array_namespace
 
 import rankfold as rf
 from rankfold.distributed import Group, Places, RanksError, Sharded, spread_triples, start
+from rankfold.distributed.launch import _neighbours
 from rankfold.distributed.sharded import even_cuts
 from rankfold.linalg import column_norms, normal_like, orthonormal, rows_like, thin_svd
 from rankfold.linalg.rows import added_up, at_hand, in_place_of, is_spread, normal_in_blocks, spread_of, whole
@@ -172,3 +173,16 @@ def test_entries_of_one_process_are_those_of_observed():
     assert spread.fingerprint() != rf.Completion.from_observed(
         spread_triples(data.rows, data.cols, data.values[::-1], data.shape)
     ).fingerprint()  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("variables", "count"),
+    [({}, 6), ({"SLURM_TASKS_PER_NODE": "2(x3)"}, 2), ({"SLURM_TASKS_PER_NODE": "3,2,1"}, 3),
+     ({"SLURM_TASKS_PER_NODE": "2(x3)", "LOCAL_WORLD_SIZE": "4"}, 4)],
+)  # fmt: skip
+def test_processes_of_one_machine_are_counted_as_they_were_started(monkeypatch, variables, count):
+    for name in ("LOCAL_WORLD_SIZE", "SLURM_TASKS_PER_NODE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert _neighbours(6) == count

@@ -236,9 +236,6 @@ class Collectives:
         if type(block) is np.ndarray:
             wire = block.dtype if exact or self.wire is None else np.dtype(self.wire)
             return self._tensor(np.ascontiguousarray(block, dtype=wire))
-        tensor = block.contiguous()
-        return (
-            tensor
-            if exact or self.wire is None
-            else tensor.to(getattr(the_torch(), str(np.dtype(self.wire))))
-        )
+        kept = exact or self.wire is None
+        kind = block.dtype if kept else getattr(the_torch(), str(np.dtype(self.wire)))
+        return block.contiguous().to(device=self.device, dtype=kind)

@@ -53,7 +53,7 @@ def start(
     torch = the_torch()
     import torch.distributed as dist
 
-    backend = backend or ("nccl" if torch.cuda.is_available() else "gloo")
+    backend = backend or ("nccl" if torch.cuda.device_count() >= _neighbours(size) else "gloo")
     device = "cpu"
     if backend == "nccl":
         local = int(variables.get("LOCAL_RANK", variables.get("SLURM_LOCALID", "0")))
@@ -66,6 +66,12 @@ def start(
     group = Group(rank, size, notes, device, wire, timeout, room)
     atexit.register(group.leave)  # threads of gloo that live on would abort a process that ends
     return group
+
+
+def _neighbours(size: int) -> int:
+    """Return how many processes a machine has, as torchrun or Slurm ("2(x4)") say; else all of them."""
+    told = os.environ.get("LOCAL_WORLD_SIZE", os.environ.get("SLURM_TASKS_PER_NODE", str(size)))
+    return int(told.partition("(")[0].partition(",")[0])
 
 
 def _meeting_place(rank: int, size: int, timeout: float) -> Any:

@@ -55,7 +55,7 @@ def none_of(array: Array) -> Array:
 
 
 def as_library_of(example: Array, tensor: Any) -> Array:
-    """Return a tensor as an array of the library, and of the type, of `example`."""
+    """Return a tensor as an array of the library, the type and the place of `example`."""
     if type(example) is np.ndarray:
         return np.asarray(tensor.cpu().numpy(), dtype=example.dtype)
-    return tensor.to(example.dtype)
+    return tensor.to(device=example.device, dtype=example.dtype)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from rankfold import kernels
 from rankfold.entries.arrays import checked_factors, like
+from rankfold.entries.curves import Curve
 from rankfold.entries.operators import SparseMatrix
 from rankfold.entries.sorted_entries import (
     SortedEntries,
@@ -214,21 +215,13 @@ class Observed:
 
         Runs of rows are taken, by their numbers in the whole: it does not matter how that is cut.
         """
+        curve = self._curve(Ls, Rs, every)
+        *totals, entries = curve.sums(self.by_row, every=every, first=first).sum(axis=(0, 1))
+        return np.array(totals[: 2 * (len(Ls) + len(Rs)) - 3]), float(entries)
+
+    def _curve(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int) -> Curve:
         arrays = self._factors(Ls, Rs)
-        if every < 1:
-            raise ValueError(f"every must be at least 1: one in so many rows is taken; got {every!r}")
-        As, Bs = arrays[: len(Ls)], arrays[len(Ls) :]
-        rank = As[0].shape[1]
-        # Few entries gather from each row of a sample's factors: not worth to lay these out for.
-        apart = every > 1 or rank > kernels.layout.SIDE_BY_SIDE
-        kernel = kernels.polynomial.coefficients(rank, len(As), len(Bs), self.weighted, apart, self.few)
-        sums = np.empty((*self.by_row.chunks, kernels.polynomial.SUMS))
-        work = self.size * rank * len(As) * len(Bs) / every
-        three = kernels.layout.three
-        terms = three(As), three(Bs) if apart else kernels.layout.laid_out(*Bs)
-        sweep(kernel, work, (self.by_row, (*terms, np.uint64(every), np.uint64(first), sums)))
-        *totals, entries = sums.sum(axis=(0, 1))
-        return np.array(totals[: 2 * (len(As) + len(Bs)) - 3]), float(entries)
+        return Curve.of(arrays[: len(Ls)], arrays[len(Ls) :], every, self.weighted, self.few)
 
     def blocks(self, L: Array, R: Array, loss: EntryLoss) -> tuple[NDArray[Any], NDArray[Any]]:
         """Blocks of the second derivatives, line by line; neither pass holds more than its own lines'."""

@@ -128,32 +128,16 @@ class OnDisk(Observed):
 
         The rows of the sample are those of `Observed`, and nothing else is read for it.
         """
-        arrays = self._factors(Ls, Rs)
-        if every < 1:
-            raise ValueError(f"every must be at least 1: one in so many rows is taken; got {every!r}")
-        As, Bs = arrays[: len(Ls)], arrays[len(Ls) :]
-        rank = As[0].shape[1]
-        apart = every > 1 or rank > kernels.layout.SIDE_BY_SIDE
-        kernel = kernels.polynomial.coefficients(rank, len(As), len(Bs), self.weighted, apart, self.few)
-        three = kernels.layout.three
-        others = three(Bs) if apart else kernels.layout.laid_out(*Bs)
-
-        def coefficients(part: SortedEntries, lines: Any) -> Floats:
-            sums = np.empty((*part.chunks, kernels.polynomial.SUMS))
-            own = three([np.ascontiguousarray(A[lines]) for A in As])
-            work = part.indices.size * rank * len(As) * len(Bs)
-            sweep(kernel, work, (part, (own, others, np.uint64(1), np.uint64(0), sums)))
-            return sums
-
+        curve = self._curve(Ls, Rs, every)
         if every == 1:
-            found = [coefficients(part.side, part.lines).sum(axis=(0, 1)) for part in self.by_row.parts()]
+            found = [curve.sums(part.side, part.lines).sum(axis=(0, 1)) for part in self.by_row.parts()]
             *totals, entries = np.sum(found, axis=0) if len(found) > 1 else found[0]
         else:
             sums = np.zeros((*self.by_row.chunks, kernels.polynomial.SUMS))
             for s, chunks, lines, part in self.by_row.sampled(every):
-                sums[s, chunks] = coefficients(part, lines)[0]
+                sums[s, chunks] = curve.sums(part, lines)[0]
             *totals, entries = sums.sum(axis=(0, 1))
-        return np.array(totals[: 2 * (len(As) + len(Bs)) - 3]) / (entries or 1)
+        return np.array(totals[: 2 * (len(Ls) + len(Rs)) - 3]) / (entries or 1)
 
     def blocks(self, L: Array, R: Array, loss: EntryLoss) -> tuple[NDArray[Any], NDArray[Any]]:
         """Blocks of the second derivatives, line by line."""
