@@ -54,8 +54,9 @@ def test_a_bad_start_goes_to_continuation_at_once():
 
 
 @pytest.mark.parametrize(("oversampling", "slow"), [(5.9, 0.1), (6.1, 0.5)])
-def test_with_entries_to_spare_the_rank_grows_sooner(oversampling, slow):
-    _, problem = problem_of((2000, 2000), 5, oversampling, condition=1e4)
+def test_with_entries_to_spare_the_rank_grows_sooner(oversampling, slow, monkeypatch):
+    monkeypatch.setattr("rankfold.solvers.auto._BAD_START", 1e-9)  # else so only in large problems
+    _, problem = problem_of((200, 200), 5, oversampling, condition=1e4)
     x0 = problem.start()
     auto = rf.minimize(problem, "auto", x0, max_iterations=12)
     assert auto.trace[0].note.endswith("RankContinuation")
@@ -176,7 +177,7 @@ def test_resumes_on_every_level(tmp_path, takes):
     changes = [k for k, row in enumerate(whole.trace) if "takes over" in row.note]
     assert (len(changes), whole.state.level) == (takes, 2)
     path = tmp_path / "run"
-    for k in sorted({0, 9, *(change + shift for change in changes for shift in (-1, 0, 1, 9))}):
+    for k in sorted({0, 9, *(change + shift for change in changes for shift in (0, 1))}):
         resume = path if path.exists() else None
         limits = options | {"max_iterations": k, "checkpoint": Checkpoint(path)}
         resumed = rf.minimize(problem, "auto", **limits, resume=resume)
