@@ -54,6 +54,7 @@ ALL_SOLVERS = ("baselines", "solvers")
 TERMINAL = ("cli", "run", "examples", "report")
 DRAWN = ("costs", "data", "entries", "geometry", "kernels", "report", "test_linalg.py")  # with hypothesis
 WHOLE = ("",)
+EVERYTHING = ("-m", "docs or soak or not soak")  # with what `make test` leaves out
 OTHER_USER = "nobody"
 
 
@@ -147,7 +148,8 @@ def start(run: Run, quick: bool, folder: Path) -> subprocess.CompletedProcess[st
         variables |= {"USER": OTHER_USER, "LOGNAME": OTHER_USER}
     tests = [str(Path("tests", part)) for part in (run.quick if quick else run.tests)]
     python = interpreter_for_others() if run.read_only else sys.executable
-    command = [python, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", *run.options, *tests]
+    options = (*run.options, *(() if quick else EVERYTHING))
+    command = [python, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", *options, *tests]
     print(
         f"\n{run.name}: {shlex.join([f'{k}={v}' for k, v in run.environment.items()] + command)}", flush=True
     )

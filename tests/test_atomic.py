@@ -114,7 +114,7 @@ with replacing(sys.argv[1]) as file:
     other.stdout.readline()
     write(path, b"ours")
     assert path.read_bytes() == b"ours"
-    other.communicate("\n", timeout=60)
+    other.communicate("\n", timeout=600)
     assert other.returncode == 0
     assert path.read_bytes() == b"theirs"
     assert os.listdir(tmp_path) == ["file"]

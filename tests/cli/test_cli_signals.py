@@ -222,7 +222,13 @@ def test_a_closed_standard_error(model, table, tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is full")
-@pytest.mark.parametrize("words", [("predict", "--header"), ("info",)], ids=["batches", "a table"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(("predict", "--header"), id="batches"),
+        pytest.param(("info",), id="a table", marks=pytest.mark.soak),
+    ],
+)
 def test_a_full_disk_below_standard_output_is_named(model, table, words):
     name, *options = words
     with open("/dev/full", "wb") as full:

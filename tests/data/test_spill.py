@@ -19,6 +19,7 @@ from data.spilled import MEMORY, Labelled, assert_same, draw, tiny
 from rankfold.data import DataFileError, SortedFolder, sort_into
 from rankfold.data.spill.sorting import bytes_of
 from rankfold.data.spill.sources import Reading
+from rankfold.data.spill.steps import Options
 
 
 @settings(max_examples=30, deadline=None)
@@ -270,3 +271,13 @@ def test_numbers_of_bytes():
     assert [bytes_of(given) for given in ("16777216", 2e7, "20 mb", "0.5GB", "1GiB", "1tib", "1TB")] == [
         1 << 24, 20_000_000, 20_000_000, 500_000_000, 1 << 30, 1 << 40, 10**12,
     ]  # fmt: skip
+    assert [bytes_of(given) for given in ("20000000B", "20000KB", "30000KiB", "20MiB")] == [
+        20_000_000, 20_000_000, 30_000 << 10, 20 << 20,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("memory", "limit"), [(1 << 24, 1 << 16), (1 << 26, 1 << 17), (1 << 29, 1 << 20), (1 << 33, 1 << 20)]
+)
+def test_a_512th_of_memory_is_read_at_a_time_within_bounds(memory, limit):
+    assert Options("float64", "keep", 0.0, 0, memory).limit == limit

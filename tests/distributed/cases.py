@@ -187,5 +187,5 @@ CROSSED = {
     if f"{name}, {solver}" not in CASES
 }  # fmt: skip
 # Those that the tests do in processes; the others are threads there, since what they compute is the same.
-ON_TWO = ("embedded, tr", "offsets", "huber")
-ON_THREE = ("auto", "crowded", "Nuclear by counts", "wide")
+ON_TWO = ("offsets", "huber, tr")
+ON_THREE = ("crowded", "wide", "continuation")

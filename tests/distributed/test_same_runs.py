@@ -16,7 +16,13 @@ from geometry.variants import VARIANTS
 pytest.importorskip("torch")
 
 
-@pytest.mark.parametrize("name", CASES)
+# Every geometry by one solver, and every other one by a trust region too; `make soak` has them all.
+LONG = {f"{name}, tr" for name in list(VARIANTS)[1::2]}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.soak) if name in LONG else name for name in CASES]
+)
 def test_a_run_is_that_of_one_process(name):
     size = 3 if name in ON_THREE else 2
     found = on_threads(size, lambda group: summary(CASES[name](spread_cost(group))))

@@ -1,11 +1,14 @@
+from types import SimpleNamespace
+
 import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import rankfold as rf
-from rankfold.estimators.fitting import fit_problem, problem_of
+from rankfold.estimators.fitting import fit_problem, problem_of, record_run
 from rankfold.fingerprint import fingerprint
-from rankfold.run.stopping import StopKind
+from rankfold.run.stopping import Stop, StopKind
+from rankfold.run.trace import Trace, TraceRow
 
 
 def completion():
@@ -45,6 +48,15 @@ def test_a_fit_that_stops_early_warns():
 def test_a_stop_that_is_accepted_does_not_warn():
     result = fit_problem(problem_of(completion(), 2), (StopKind.LIMIT,), max_iterations=1)
     assert result.stop.kind is StopKind.LIMIT
+
+
+@pytest.mark.parametrize(("iterations", "told"), [(0, 1), (1, 1), (4, 4)])
+def test_a_model_tells_how_its_fit_went(iterations, told):
+    model, trace = SimpleNamespace(), Trace([TraceRow(k, 1.0, 1.0, 0.0) for k in range(iterations + 1)])
+    record_run(model, trace, Stop("why", StopKind.LIMIT))
+    assert model.n_iter_ == told
+    assert model.trace_ is trace
+    assert (model.converged_, model.stop_reason_, model.stop_kind_) == (False, "why", StopKind.LIMIT.value)
 
 
 def test_an_error_of_the_cost_is_raised():

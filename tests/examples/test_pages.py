@@ -71,7 +71,7 @@ def marked(page):
     return pytest.param(page, id=name, marks=pytest.mark.docs if name.startswith(LONG) else ())
 
 
-@pytest.mark.parametrize("page", map(marked, PAGES))
+@pytest.mark.parametrize("page", [marked(page) for page in PAGES])
 def test_examples_of_the_page_run(page, tmp_path, monkeypatch):
     if name_of(page) in SKIPPED:
         pytest.skip(SKIPPED[name_of(page)])

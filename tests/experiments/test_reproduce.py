@@ -21,7 +21,7 @@ from rankfold.run import stopping
 from rankfold.run.trace import Trace, TraceRow
 from rankfold.solvers import TrustRegion
 
-TINY = Scale("small", middle=100, large=150, instances=2, repeats=1)
+TINY = Scale("small", middle=100, large=100, instances=2, repeats=1)
 
 
 def figure_named(name):

@@ -83,7 +83,7 @@ def test_as_many_threads_work_as_have_enough_to_do(monkeypatch, chunks, work, he
 
 def test_helpers_work_at_the_same_time_and_no_longer_than_the_call(monkeypatch):
     monkeypatch.setenv("RANKFOLD_NUM_THREADS", "3")
-    together, names = threading.Barrier(3, timeout=60), []
+    together, names = threading.Barrier(3, timeout=600), []
 
     def kernel(progress):
         together.wait()  # three are in here at once, or this raises
@@ -141,7 +141,7 @@ def test_an_error_in_a_kernel_reaches_the_caller():
 
 def test_callers_share_the_threads_of_the_setting(monkeypatch):
     monkeypatch.setenv("RANKFOLD_NUM_THREADS", "3")
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=600)
     assert done.stdout.split() == ["2", "0"], done.stderr
 
 

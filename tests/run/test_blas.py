@@ -175,7 +175,7 @@ OUTSIDE = """
 def test_a_child_forked_while_another_thread_runs(tmp_path, child, fork):
     """The other thread is not in the child: what it held is given back there, and what it locked is free."""
     process = run_python(FORKS.replace("{child}", child.strip()).replace("{fork}", fork), tmp_path)
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=600)
     assert output.split("\n")[0] == "0 [8]", errors
 
 

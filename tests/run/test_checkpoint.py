@@ -82,7 +82,7 @@ minimize(make_problem(), HeavyBall(), tolerance=0, max_iterations=10**6, callbac
     while process.stdout.readline().strip() != "25":
         assert process.poll() is None, process.stderr.read()
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     path = tmp_path / "run.ckpt"
     saved = cp.load(path, HeavyBall(), make_problem()).iteration
     assert saved >= 25

@@ -71,7 +71,7 @@ print(os.waitstatus_to_exitcode(status))
 """,
         tmp_path,
     )
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=600)
     assert output == "0\n", errors
 
 
@@ -105,7 +105,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """,
         tmp_path,
     )
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=600)
     assert output == "0\n", errors
 
 

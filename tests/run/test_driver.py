@@ -202,7 +202,7 @@ print(result.value == result.trace["value"].min(), result.iterations + 1 == len(
     for _ in range(5):
         process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=600)
     reason, kept = output.splitlines()[-2:]
     assert reason.startswith("interrupted after iteration "), errors
     assert kept == "True True"
@@ -260,7 +260,7 @@ def test_a_live_line_on_a_terminal():
     )
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
     done = subprocess.run(
-        [sys.executable, "-c", code], stderr=terminal, env=environment, timeout=60, check=False
+        [sys.executable, "-c", code], stderr=terminal, env=environment, timeout=600, check=False
     )
     os.close(terminal)
     shown = os.read(screen, 10000).decode()

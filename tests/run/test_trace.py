@@ -37,6 +37,13 @@ def test_evaluations_are_those_of_the_iteration(trace):
     assert trace["hessians"].sum() == trace["polynomials"].sum() == 0
 
 
+def test_what_a_method_does_not_report_is_zero_or_unknown():
+    row = TraceRow(3, 1.0, 2.0, 0.5)
+    assert (row.backtracks, row.inner_iterations, row.note) == (0, 0, "")
+    assert (row.values, row.gradients, row.hessians, row.polynomials, row.blocks) == (0,) * 5
+    assert all(map(isnan, (row.step, row.radius, row.rho)))
+
+
 def test_as_arrays(trace):
     whole = np.asarray(trace)
     assert whole.dtype.names == TraceRow._fields

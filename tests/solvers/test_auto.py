@@ -190,7 +190,7 @@ def test_resumes_on_every_level(tmp_path, takes):
     changes = [k for k, row in enumerate(whole.trace) if "takes over" in row.note]
     assert (len(changes), whole.state.level) == (takes, 2)
     path = tmp_path / "run"
-    for k in sorted({0, 9, *(change + shift for change in changes for shift in (-1, 0, 1, 9))}):
+    for k in sorted({0, 9, *(change + shift for change in changes for shift in (0, 1))}):
         resume = path if path.exists() else None
         limits = options | {"max_iterations": k, "checkpoint": Checkpoint(path)}
         resumed = rf.minimize(problem, "auto", **limits, resume=resume)

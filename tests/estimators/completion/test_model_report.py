@@ -32,7 +32,8 @@ def test_a_report_of_the_fit_alone(tmp_path):
 def test_a_report_on_entries_held_out(tmp_path):
     table = pd.DataFrame({"who": DATA.rows, "what": DATA.cols, "value": DATA.values})
     train, apart = table[50:], table[:50]
-    model = rf.MatrixCompletion(rank=2, random_state=0).fit(train[["who", "what"]], train["value"])
+    model = rf.MatrixCompletion(rank=2, regularization=0.5, random_state=0)
+    model.fit(train[["who", "what"]], train["value"])
     model.report(tmp_path / "r.html", apart[["who", "what"]], apart["value"], source="ratings")
     page = (tmp_path / "r.html").read_text("utf-8")
     error = np.sqrt(np.mean((model.predict(apart[["who", "what"]]) - apart["value"]) ** 2))
@@ -47,7 +48,7 @@ def test_a_report_on_entries_held_out(tmp_path):
 
 
 def test_what_was_chosen_is_shown():
-    shown = reporting.shown_settings(rf.MatrixCompletion(random_state=0).fit(TRAIN))
+    shown = reporting.shown_settings(rf.MatrixCompletion(random_state=0, bias=False).fit(TRAIN))
     assert shown["rank"].endswith(", chosen")
     assert shown["regularization"].endswith(", chosen")
     assert shown["clip"] == "False"

@@ -1,5 +1,6 @@
 """Features of rows and columns: what they make one expect, against dense regressions; how they are given."""
 
+import functools
 import pickle
 
 import numpy as np
@@ -35,6 +36,15 @@ COLD = np.array([(i, j) for i in range(60) for j in range(40, 50)])
 
 def model(**options):
     return rf.MatrixCompletion(**{"rank": 1, "random_state": 0, "shape": SHAPE} | options)
+
+
+@functools.cache
+def fitted(featured=False, **options):
+    """A model of the entries alone, or with features of the columns, which tests look at and none changes."""
+    return model(**options).fit(X, Y, col_features=F if featured else None)
+
+
+QUICK = {"regularization": 1.0, "bayesian": False}
 
 
 def expecting(seed=0, n=12, k=3):
@@ -200,14 +210,13 @@ def test_beliefs_are_regressed_beside_the_prior():
     "options",
     [
         {},
-        {"bayesian": True},
+        {"bayesian": True, "regularization": 1.0},
         {"bayesian": False, "regularization": 1.0},
-        {"loss": "huber", "regularization": 1.0},
+        pytest.param({"loss": "huber", "regularization": 1.0}, marks=pytest.mark.soak),
     ],
 )
 def test_columns_without_entries_are_predicted_by_their_features(options):
-    plain = model(**options).fit(X, Y)
-    found = model(**options).fit(X, Y, col_features=F)
+    plain, found = fitted(**options), fitted(True, **options)
     truth = W[tuple(COLD.T)]
     assert rmse(found.predict(COLD), truth) < 0.8 * rmse(plain.predict(COLD), truth)
     assert plain.features_ == (None, None)
@@ -218,9 +227,10 @@ def test_columns_without_entries_are_predicted_by_their_features(options):
 
 
 def test_a_new_line_with_the_features_of_an_old_one_is_predicted_like_one_given_to_fit():
-    given = model(shape=None).fit(X, Y, col_features=F)
+    options = {"shape": None, "regularization": 1.0, "bayesian": True}
+    given = model(**options).fit(X, Y, col_features=F)
     assert given.shape_ == (60, 50)
-    later = model(shape=None).fit(X, Y, col_features=F[:40])
+    later = model(**options).fit(X, Y, col_features=F[:40])
     assert later.shape_ == (60, 40)
     late = later.predict(COLD, col_features=(np.arange(40, 50), F[40:]))
     assert np.corrcoef(late, given.predict(COLD))[0, 1] > 0.999
@@ -230,12 +240,12 @@ def test_a_new_line_with_the_features_of_an_old_one_is_predicted_like_one_given_
     with pytest.raises(ValueError, match="fitted without row_features"):
         later.predict(COLD, row_features=F)
     with pytest.raises(ValueError, match="by position: col_features of all of them belong to fit"):
-        model().fit(X, Y, col_features=F).predict(COLD, col_features=F)
+        fitted(True).predict(COLD, col_features=F)
 
 
 def test_random_features_change_nothing():
     rng = np.random.default_rng(7)
-    plain = model().fit(X, Y)
+    plain = fitted()
     rows, cols = rng.standard_normal((60, 5)), rng.standard_normal((50, 30))
     found = model().fit(X, Y, row_features=rows, col_features=cols)
     places = np.argwhere(np.ones(SHAPE))
@@ -245,7 +255,7 @@ def test_random_features_change_nothing():
 
 def test_features_that_say_nothing_leave_all_as_it_was():
     rng = np.random.default_rng(1)
-    plain = model().fit(X, Y)
+    plain = fitted()
     found = model().fit(X, Y, row_features=rng.standard_normal((60, 2)), col_features=np.ones((50, 1)))
     assert not any(each.coefficients.any() for each in found.features_)
     np.testing.assert_array_equal(found.predict(X, return_std=True), plain.predict(X, return_std=True))
@@ -253,7 +263,7 @@ def test_features_that_say_nothing_leave_all_as_it_was():
 
 def test_features_that_make_predictions_worse_are_left_out(monkeypatch):
     monkeypatch.setattr("rankfold.estimators.completion.side.deciding._DOUBT", -np.inf)
-    plain, found = model().fit(X, Y), model().fit(X, Y, col_features=F)
+    plain, found = fitted(), model().fit(X, Y, col_features=F)
     np.testing.assert_array_equal(found.predict(COLD), plain.predict(COLD))
     assert not found.features_[1].coefficients.any()
     np.testing.assert_array_equal(found.predict(X, return_std=True)[1], plain.predict(X, return_std=True)[1])
@@ -312,7 +322,7 @@ def test_recommended_are_new_columns_too_if_features_say_something_of_them():
     pairs = [(int(i), names[j]) for i, j in X]
     best = F.copy()
     best[45] = [30.0, 15.0, 0.0]
-    found = model(shape=None).fit(pairs, Y, col_features=pd.DataFrame(best, names))
+    found = model(shape=None, **QUICK).fit(pairs, Y, col_features=pd.DataFrame(best, names))
     assert found.recommend(3, n=1).cols.tolist() == ["f45"]
 
 
@@ -387,17 +397,17 @@ def test_features_are_aligned_by_label_or_position():
     names = np.array([f"f{j:02}" for j in range(50)])
     pairs = pd.DataFrame({"user": I, "film": names[J]})
     order = np.random.default_rng(10).permutation(50)
-    by_label = model(shape=None).fit(pairs, Y, col_features=pd.DataFrame(F[order], names[order]))
-    by_pair = model(shape=None).fit(pairs, Y, col_features=(names[order], F[order]))
-    by_position = model().fit(X, Y, col_features=F)
+    by_label = model(shape=None, **QUICK).fit(pairs, Y, col_features=pd.DataFrame(F[order], names[order]))
+    by_pair = model(shape=None, **QUICK).fit(pairs, Y, col_features=(names[order], F[order]))
+    by_position = fitted(True, **QUICK)
     cold = pd.DataFrame({"user": COLD[:, 0], "film": names[COLD[:, 1]]})
     np.testing.assert_allclose(by_label.predict(cold), by_position.predict(COLD), rtol=2e-3)
     np.testing.assert_allclose(by_pair.predict(cold), by_position.predict(COLD), rtol=2e-3)
     data = rf.data.Triples(I, J, Y, SHAPE, None, names)
     np.testing.assert_allclose(
-        model(shape=None).fit(data, col_features=F).predict(data), by_position.predict(X), rtol=2e-3
+        model(shape=None, **QUICK).fit(data, col_features=F).predict(data), by_position.predict(X), rtol=2e-3
     )
-    as_setting = model(col_features=F).fit(X, Y)
+    as_setting = model(col_features=F, **QUICK).fit(X, Y)
     np.testing.assert_array_equal(as_setting.predict(COLD), by_position.predict(COLD))
     for given, why in (
         (F, "must say which line belongs to which label, like f00"),
@@ -423,7 +433,7 @@ def test_features_are_aligned_by_label_or_position():
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_files_and_pickles_keep_what_was_learnt(tmp_path, dtype):
     table = frame().assign(x=F[:, 0])
-    found = model(shape=None, dtype=dtype, col_features=table).fit(X, Y)
+    found = model(shape=None, dtype=dtype, col_features=table, regularization=1.0, bayesian=True).fit(X, Y)
     rf.save(found, tmp_path / "model")
     for same in (rf.load(tmp_path / "model"), pickle.loads(pickle.dumps(found))):
         np.testing.assert_array_equal(same.predict(COLD), found.predict(COLD))
@@ -438,7 +448,7 @@ def test_files_and_pickles_keep_what_was_learnt(tmp_path, dtype):
 
 
 def test_files_with_other_numbers_of_features_are_refused(tmp_path):
-    found = model(shape=None).fit(X, Y, col_features=frame())
+    found = model(shape=None, **QUICK).fit(X, Y, col_features=frame())
     mine = found.features_[1]
     encoding = mine.traits.encoding
     for wrong, why in (
@@ -456,12 +466,12 @@ def test_files_with_other_numbers_of_features_are_refused(tmp_path):
 
 def test_searches_and_clones_take_features_as_settings():
     search = GridSearchCV(
-        model(shape=None, col_features=F, bayesian=False), {"regularization": [0.3, 3.0]}, cv=2
+        model(shape=None, col_features=F, bayesian=False, bias=False), {"regularization": [0.3, 3.0]}, cv=2
     )
     search.fit(X, Y)
     assert search.best_estimator_.features_[1] is not None
     assert clone(search.best_estimator_).col_features.shape == F.shape
-    given = GridSearchCV(model(shape=None, bayesian=False), {"regularization": [0.3]}, cv=2)
+    given = GridSearchCV(model(shape=None, bayesian=False, bias=False), {"regularization": [0.3]}, cv=2)
     given.fit(X, Y, col_features=F)
     assert given.best_estimator_.shape_ == (60, 50)
 
