@@ -128,6 +128,16 @@ def test_what_intervals_promise_and_hold_is_said():
     assert "Intervals that are to hold" not in render(report())
 
 
+def test_without_held_out_entries_those_of_the_fit_tell_how_sure_it_was():
+    page = render(report(errors={}, held_out=0, coverage=((0.5, 0.52), (0.9, 0.87)), calibrated=2177))
+    text = " ".join(parsed(page).text)
+    assert "Of 2,177 entries that the fit held out" in text
+    assert "intervals that are to hold 90% held 87%" in text
+    assert "by what they promise, before they were put right" in text
+    assert "Intervals that are to hold" not in text
+    assert page.count("<svg") == render(report(errors={}, held_out=0)).count("<svg") + 1
+
+
 def drawn_in(page):
     return re.findall(r"<svg.*?</svg>", page, re.DOTALL)
 

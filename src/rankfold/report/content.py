@@ -98,8 +98,10 @@ class Report:
     ranks, weights
         The ranks and the weights λ of the penalty that were tried, where they were chosen.
     coverage
-        (promised, found): which part of the held-out entries intervals are to hold, and do hold; empty if
-        none were held out, or the model does not know how sure it is.
+        (promised, found): which part of the held-out entries intervals are to hold, and do hold; where none
+        were, of those that the fit held out itself. Empty if the model does not know how sure it is.
+    calibrated
+        How many entries the fit held out to say how wide intervals must be.
     values
         The entries that residuals are of: predictions are drawn against them. Empty if they are not known.
     pictures
@@ -119,6 +121,7 @@ class Report:
     ranks: Tried | None = None
     weights: Tried | None = None
     coverage: tuple[tuple[float, float], ...] = ()
+    calibrated: int = 0
     values: Floats = field(default_factory=lambda: np.empty(0))
     pictures: tuple[Picture, ...] = ()
 

@@ -87,8 +87,8 @@ def _quality(report: Report) -> str:
         *_choice(report.weights, "weight λ of the penalty", unit, "the weight of the penalty", log=True),
     ]
     if not report.errors:
-        words = "<p>Nobody can tell: no entries were held out.</p>"
-        return _section("How good is it?", words + _grid(*drawn))
+        words = f"<p>Nobody can tell: no entries were held out.</p>{_calibration(report)}"
+        return _section("How good is it?", words + _grid(*_calibration_chart(report), *drawn))
     *others, (_, ours) = report.errors.items()
     lines = [
         f"{percent(1 - ours / error)} below {escape(name)}" if ours <= error
@@ -104,14 +104,8 @@ def _quality(report: Report) -> str:
         chart = charts.density(report.values, predicted, f"true {name}", f"predicted {name}")
         caption = "Predicted against true, of held-out entries: the darker the more; dashed if equal"
         first.append(_figure(chart, caption))
-    if report.coverage:
-        words += f"<p>{_calibration(report.coverage)}</p>"
-        promised, found = zip(*report.coverage, strict=True)
-        chart = charts.calibration(promised, found, "part that intervals promise", "part that they hold")
-        first.append(
-            _figure(chart, "Calibration: how many held-out entries lie in intervals, by what they promise")
-        )
-    return _section("How good is it?", words + _grid(*first, *drawn))
+    words += _calibration(report)
+    return _section("How good is it?", words + _grid(*first, *_calibration_chart(report), *drawn))
 
 
 def _choice(choice: Tried | None, name: str, unit: str, of: str, log: bool = False) -> list[str]:
@@ -126,10 +120,29 @@ def _choice(choice: Tried | None, name: str, unit: str, of: str, log: bool = Fal
     return [_figure(charts.tried(choice, name, error, log), caption)]
 
 
-def _calibration(coverage: tuple[tuple[float, float], ...]) -> str:
-    """Say whether intervals hold what they promise."""
-    promised, found = coverage[_nearest([part for part, _ in coverage], 0.9)]
-    return f"Intervals that are to hold {percent(promised)} of the entries hold {percent(found)} of these."
+def _calibration(report: Report) -> str:
+    """Say whether intervals hold what they promise: of entries held out, or of those of the fit itself."""
+    if not report.coverage:
+        return ""
+    promised, found = report.coverage[_nearest([part for part, _ in report.coverage], 0.9)]
+    said = f"Intervals that are to hold {percent(promised)} of the entries hold {percent(found)} of these."
+    if not report.errors:
+        said = (
+            f"Of {report.calibrated:,} entries that the fit held out for a while, intervals that are to hold "
+            f"{percent(promised)} held {percent(found)}: their errors have put intervals right since."
+        )
+    return f"<p>{said}</p>"
+
+
+def _calibration_chart(report: Report) -> list[str]:
+    if not report.coverage:
+        return []
+    promised, found = zip(*report.coverage, strict=True)
+    chart = charts.calibration(promised, found, "part that intervals promise", "part that they hold")
+    when = "" if report.errors else ", before they were put right"
+    return [
+        _figure(chart, f"Calibration: how many held-out entries lie in intervals, by what they promise{when}")
+    ]
 
 
 def _nearest(numbers: Sequence[float], wanted: float) -> int:

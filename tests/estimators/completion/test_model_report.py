@@ -75,6 +75,8 @@ def test_a_model_from_a_file_reports_without_its_values(tmp_path):
     assert "Not looked for" not in whole
     assert "None found. Looked for: pairs that come twice, rows and columns with fewer entries than" in page
     assert "nan" not in page
+    held_out = model.posterior_.calibration.held_out
+    assert all(f"Of {held_out:,} entries that the fit held out" in text for text in (page, whole))
     page, whole = report_of(loaded, APART), report_of(model, APART)
     error = np.sqrt(np.mean((model.predict(APART) - APART.values) ** 2))
     assert all(f"its error is {error:.4g}" in text for text in (page, whole))

@@ -155,6 +155,13 @@ def test_exact_data_keep_their_fit():
     assert 0 < deviations.min() < deviations.max() < 1e-2
 
 
+def test_calibration_knows_what_intervals_held_before_it():
+    errors = np.array([-3.0, -1.7, -1.0, 0.0, 0.5, 1.0, 1.6, 1.7])
+    found = Calibration.of(2.0 * errors, np.full(8, 2.0))
+    assert found.own(0.9) == 5 / 8  # within 1.645 deviations
+    assert found.own(0.5) == 2 / 8
+
+
 def test_few_data_are_taken_as_they_are():
     fitted = model(rank=1).fit([("a", "x"), ("b", "y"), ("a", "y"), ("b", "x")], [1.0, 2.0, 3.0, 4.0])
     assert (fitted.posterior_.sweeps, fitted.posterior_.calibration) == (0, None)

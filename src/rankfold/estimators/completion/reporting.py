@@ -56,6 +56,7 @@ def report_of(model: Any, train: Data | None, held_out: Entries | None, making: 
     summary = _summary(model, train, making.source)
     square = _loss_of(model).is_square
     swept = model.posterior_ is not None and model.posterior_.sweeps
+    calibration = None if model.posterior_ is None else model.posterior_.calibration
     return Report(
         data=summary,
         rank=model.rank_,
@@ -69,7 +70,8 @@ def report_of(model: Any, train: Data | None, held_out: Entries | None, making: 
         command=making.command,
         ranks=Tried.of_path(model.rank_path_, square, finished=bool(swept)),
         weights=Tried.of_path(model.regularization_path_, square),
-        coverage=() if held_out is None or model.posterior_ is None else _coverage(model, held_out),
+        coverage=_coverage(model, held_out),
+        calibrated=0 if calibration is None else calibration.held_out,
         values=values,
     )
 
@@ -147,8 +149,16 @@ def _errors(model: Any, train: Data | None, held_out: Entries, mean: float) -> d
     return {name: float(np.sqrt(np.mean((guess - values) ** 2))) for name, guess in guesses.items()}
 
 
-def _coverage(model: Any, held_out: Entries) -> tuple[tuple[float, float], ...]:
-    """Return which part of the held-out entries lies in intervals that promise a part of them."""
+def _coverage(model: Any, held_out: Entries | None) -> tuple[tuple[float, float], ...]:
+    """Return which part of the held-out entries lies in intervals that promise a part of them.
+
+    Without such entries, of those that the fit held out itself, in the intervals that it has put right since.
+    """
+    if model.posterior_ is None:
+        return ()
+    if held_out is None:
+        known = model.posterior_.calibration
+        return () if known is None else tuple((part, known.own(part)) for part in PROMISED)
     rows, cols, values = held_out
     off = (values - model.expected_at(rows, cols)) / model.std_at(rows, cols)
     ends = [model.posterior_.ends(part) for part in PROMISED]

@@ -54,6 +54,12 @@ class Calibration(NamedTuple):
         scores = np.concatenate([self.scale * self.scores, errors / deviations])
         return Calibration.of(scores, np.ones(scores.size))
 
+    def own(self, coverage: float) -> float:
+        """Return the part of these errors in intervals that the model would have made without them."""
+        low, high = gaussian_ends(coverage)
+        errors = self.scale * self.scores
+        return float(np.mean((low <= errors) & (errors <= high)))
+
     def ends(self, coverage: float) -> tuple[float, float]:
         """Return how many deviations below and above a prediction an interval ends.
 
