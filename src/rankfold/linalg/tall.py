@@ -111,7 +111,7 @@ class Tall:
         return host
 
     def __matmul__(self, S: NDArray[Any]) -> Tall:
-        terms = {leaf: _times(A, S) for leaf, A in self.terms.items()}
+        terms: dict[Leaf, Small] = {leaf: _times(A, S) for leaf, A in self.terms.items()}
         return Tall(terms, (self.shape[0], S.shape[1]))
 
     def __add__(self, other: Tall) -> Tall:

@@ -209,8 +209,9 @@ def taken_up(solver: Method[Any], problem: Problem, x: Point) -> Any:
 
     So that conjugate gradients form the metric of the data at once.
     """
-    at_once = isinstance(solver, ConjugateGradient)
-    return solver.begin(problem.at(x)) if at_once else solver.init(problem, x)
+    if isinstance(solver, ConjugateGradient):
+        return solver.begin(problem.at(x))
+    return solver.init(problem, x)
 
 
 def on_trial(state: Any) -> bool:
