@@ -132,9 +132,10 @@ def pytest_in(
 ) -> tuple[int | None, str]:
     """Run tests in a copy of the tree; return pytest's code, none if it takes longer, and what it said."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "reach", *tests]
-    # Kernels are cached beside their source: those of other modules' mutants are found there, and one that
-    # is itself a mutant has another time of change, or name, and is compiled anew.
-    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    # Kernels and byte code are kept beside their source: what no mutant changes is found there, and a mutant
+    # has another time of change, or name, and is compiled anew.
+    elsewhere = ("NUMBA_CACHE_DIR", "PYTHONDONTWRITEBYTECODE")
+    environment = {name: value for name, value in os.environ.items() if name not in elsewhere}
     paths = [str(tree / "src"), str(tree / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment |= {"PYTHONPATH": os.pathsep.join(paths), "CI": "true", **variables}
     environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")

@@ -33,13 +33,16 @@ def piece(request, monkeypatch):
     monkeypatch.setattr("rankfold.kernels.gpu.PIECE", request.param)
 
 
-@pytest.mark.parametrize(("loss", "weighted"), [("square", True), ("logistic", False), ("huber", True)])
+@pytest.mark.parametrize(
+    ("loss", "weighted"),
+    [("square", True), ("logistic", False), pytest.param("huber", True, marks=pytest.mark.soak)],
+)
 def test_passes(piece, loss, weighted):
     entries = draw(1, 4, 24, 0.5, weighted=weighted, loss=loss)
     every_store.agrees_with_dense(build(entries), entries, loss, factors(entries.shape, 3))
 
 
-@pytest.mark.parametrize("loss", ["poisson", "squared_hinge"])
+@pytest.mark.parametrize("loss", ["huber", "poisson", "squared_hinge"])
 def test_more_losses(loss):
     every_store.passes_agree(build, loss, True, SMALL)
 

@@ -43,7 +43,7 @@ def test_the_true_rank_is_all_that_has_to_be_said(settings, bound):
     assert error(rf.MatrixCompletion(rank=2, random_state=0).fit(pairs, values), truth) <= bound
 
 
-@pytest.mark.parametrize("seed", [0, 2])
+@pytest.mark.parametrize("seed", [0, pytest.param(2, marks=pytest.mark.soak)])
 def test_exact_data_with_offsets_end_as_converged(seed):
     """The least shrinkage that offsets can have is none here: what it charged took hundreds of iterations."""
     rng = np.random.default_rng(seed)

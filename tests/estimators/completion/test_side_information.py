@@ -210,7 +210,7 @@ def test_beliefs_are_regressed_beside_the_prior():
     "options",
     [
         {},
-        {"bayesian": True, "regularization": 1.0},
+        pytest.param({"bayesian": True, "regularization": 1.0}, marks=pytest.mark.soak),
         {"bayesian": False, "regularization": 1.0},
         pytest.param({"loss": "huber", "regularization": 1.0}, marks=pytest.mark.soak),
     ],

@@ -400,7 +400,7 @@ def _planted(seed, offsets):
     return np.argwhere(known), values[known], np.argwhere(~known), values[~known]
 
 
-@pytest.mark.parametrize(("seed", "offsets"), [(1, True), (12, False)])
+@pytest.mark.parametrize(("seed", "offsets"), [(1, True), pytest.param(12, False, marks=pytest.mark.soak)])
 def test_intervals_of_small_data_hold_what_they_promise_too(seed, offsets):
     X, y, new, values = _planted(seed, offsets)
     fitted = rf.MatrixCompletion(2, shape=(100, 80), random_state=0).fit(X, y)

@@ -34,8 +34,11 @@ OF_A_CHOICE = (
 
 
 @unscaled
-@pytest.mark.parametrize("check", OF_A_CHOICE)
-@pytest.mark.parametrize("kind", [rf.PairRegressor, rf.PairClassifier])
+# Both choose by the same code.
+@pytest.mark.parametrize(
+    ("kind", "check"),
+    [*((rf.PairRegressor, check) for check in OF_A_CHOICE), (rf.PairClassifier, "check_fit_idempotent")],
+)
 def test_the_contract_of_a_chosen_rank(kind, check):
     getattr(estimator_checks, check)(kind.__name__, kind())
 
