@@ -188,4 +188,4 @@ CROSSED = {
 }  # fmt: skip
 # Those that the tests do in processes; the others are threads there, since what they compute is the same.
 ON_TWO = ("offsets", "huber, tr")
-ON_THREE = ("crowded", "wide", "continuation")
+ON_THREE = ("crowded", "wide", "continuation", "stripes")

@@ -48,12 +48,14 @@ def test_models_of_format_1_are_refused_with_the_remedy():
 
 
 def test_checkpoints_of_format_3_are_resumed():
-    path, options = HERE / "run-format3.ckpt", {"max_iterations": 6, "tolerance": 0}
-    resumed = rf.minimize(golden_problem(), rf.ConjugateGradient(), resume=path, **options)
-    whole = rf.minimize(golden_problem(), rf.ConjugateGradient(), **options)
-    np.testing.assert_allclose(resumed.trace["value"], whole.trace["value"], rtol=1e-9)
+    """Iterations since then need not be those of that day: but they go on from there, to the same end."""
+    path, method = HERE / "run-format3.ckpt", rf.ConjugateGradient()
+    resumed = rf.minimize(golden_problem(), method, resume=path)
+    whole = rf.minimize(golden_problem(), method)
+    np.testing.assert_allclose(resumed.trace["value"][:4], [0.123016, 0.100609, 0.098181, 0.097113], 1e-5)
+    np.testing.assert_allclose(resumed.value, whole.value, rtol=1e-9)
     np.testing.assert_allclose(
-        resumed.factors[0] @ resumed.factors[1].T, whole.factors[0] @ whole.factors[1].T, 1e-6
+        resumed.factors[0] @ resumed.factors[1].T, whole.factors[0] @ whole.factors[1].T, 1e-4
     )
 
 

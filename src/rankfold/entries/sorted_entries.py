@@ -144,6 +144,7 @@ class SortedEntries:
         for s in range(1, self.stripes):
             own = self._own(s)
             indices[own] = self.across[own] + np.uint64(s) * self.step
+        indices.flags.writeable = False  # as those that are held: to write here would change nothing
         return indices
 
     def columns(self, places: slice | NDArray[np.int64]) -> NDArray[np.unsignedinteger[Any]]:
@@ -259,7 +260,8 @@ def _narrowed(
     """Columns as they are held, given where stripes start and where the last one ends."""
     stripes = starts.size - 1
     width = -(-length // stripes)
-    if width > NARROW:
+    # One that is out of the matrix stays as it is, to be refused: in 16 bits it might be another within.
+    if width > NARROW or (indices.size and int(indices.max()) >= length):
         return indices
     across = indices.astype(np.uint16)
     for s in range(1, stripes):  # modulo 2¹⁶, as these are already

@@ -119,7 +119,7 @@ def _own_gram(A: Array, B: Array) -> NDArray[Any]:
     """
     if type(A) is not type(B):
         A, B = on_host(A), on_host(B)
-    if type(A) is np.ndarray and A is not B and (a := A.item(0)) != (b := B.item(0)):
+    if type(A) is np.ndarray and A is not B and A.size and B.size and (a := A.item(0)) != (b := B.item(0)):
         ordered: NDArray[Any] = A.T.dot(B) if a < b else B.T.dot(A).T
         return ordered
     return on_host(A.T @ A if A is B else (A.T @ B + (B.T @ A).T) / 2)
