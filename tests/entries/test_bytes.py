@@ -224,7 +224,8 @@ def test_what_goes_to_a_gpu_is_of_the_type_that_is_computed_in(monkeypatch):
             given.extend(arguments)
             return cost.observed
 
-    monkeypatch.setattr("rankfold.costs.completion._gpu_store", lambda *arguments: Store)
+    for place in ("costs.completion", "entries.devices"):
+        monkeypatch.setattr(f"rankfold.{place}.gpu_store", lambda *arguments: Store)
     cost.on("cuda")
     rows, cols, values, _, weights, *_ = given
     assert values.dtype == weights.dtype == np.float64

@@ -30,7 +30,8 @@ def gpu(monkeypatch):
         def from_triples(*entries, device=None):
             return GpuObserved.from_triples(*entries[:-1], device="cpu")
 
-    monkeypatch.setattr("rankfold.costs.completion._gpu_store", lambda device: Here)
+    for place in ("costs.completion", "entries.devices"):
+        monkeypatch.setattr(f"rankfold.{place}.gpu_store", lambda device: Here)
 
 
 @pytest.mark.gpu

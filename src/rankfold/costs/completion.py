@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from rankfold.costs.base import Array, Cost, Evaluation, LineBlocks, Products
 from rankfold.costs.losses import Loss
 from rankfold.costs.start import shortened
+from rankfold.entries.devices import gpu_store, usable_device
 from rankfold.entries.given_arrays import own_sparse, real_vector, with_holes
 from rankfold.entries.lanczos import dominant_svd, random_block
 from rankfold.entries.observed import Duplicates, Observed
@@ -89,7 +89,7 @@ class Completion(Cost):
         elif storage is not None:
             raise ValueError(f"storage is for entries in memory: leave it out with device={str(device)!r}")
         else:
-            kind = _gpu_store(device, 0 if is_torch_array(values) and values.is_cuda else len(values))
+            kind = gpu_store(device, 0 if is_torch_array(values) and values.is_cuda else len(values))
             self._set(kind.from_triples(rows, cols, values, shape, weights, duplicates, device))
             given: Any = values if is_torch_array(values) else np.asarray(values)
             self.loss.check_values(given)
@@ -198,7 +198,7 @@ class Completion(Cost):
         data = side.data.astype(self.observed.dtype, copy=False)  # the only type that it is computed in there
         weights = data[:, 1] if self.observed.weighted else None
         entries = side.keys.astype(np.int64), side.indices.astype(np.int64), data[:, 0]
-        store = _gpu_store(place).from_triples(*entries, self.shape, weights, "keep", place)
+        store = gpu_store(place).from_triples(*entries, self.shape, weights, "keep", place)
         return self.from_observed(store, self.loss)
 
     def fingerprint(self) -> dict[str, str | float]:
@@ -287,39 +287,3 @@ class Completion(Cost):
     def value_at_zero(self) -> float:
         """Value at W = 0: for the square loss, the (weighted) mean square of the data."""
         return self.store.value_at_zero(self.loss)
-
-
-def usable_device(device: Any) -> str:
-    """Return "cpu" or "cuda", or raise an error that says what the GPU lacks; for "auto", what there is."""
-    if device not in ("cpu", "cuda", "auto"):
-        raise ValueError(f"device must be 'cpu', 'cuda' or 'auto', not {device!r}")
-    if device != "cpu":
-        try:
-            _gpu_store("cuda")
-        except (ImportError, RuntimeError):
-            if device == "cuda":
-                raise
-            return "cpu"
-    return "cpu" if device == "cpu" else "cuda"
-
-
-def _gpu_store(device: Any, count: int = 0) -> Any:
-    """Return the store for entries on a GPU, or for more than it holds, if this machine can have it."""
-    try:
-        import torch
-
-        from rankfold.entries.gpu import GpuObserved
-
-        import_module("triton")  # which kernels need, later
-    except ImportError as missing:
-        raise ImportError(
-            f"device={str(device)!r} needs torch and Triton ({missing.name} is not installed): "
-            "pip install 'rankfold[torch]' triton, or leave device out"
-        ) from missing
-    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
-        raise RuntimeError(
-            f"device={str(device)!r}, but torch finds no GPU here: leave device out, or use 'cpu'"
-        )
-    from rankfold.entries.gpu_streamed import StreamedObserved, outgrows
-
-    return StreamedObserved if outgrows(count, device) else GpuObserved

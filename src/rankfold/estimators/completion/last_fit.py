@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from rankfold.costs.completion import Completion, usable_device
+from rankfold.costs.completion import Completion
 from rankfold.data.spill.folder import SortedFolder
 from rankfold.data.triples import Triples
+from rankfold.entries.devices import usable_device
 from rankfold.entries.lines import FactorPair
 from rankfold.estimators.completion.bayes.finishing import decided, kept, wanted
 from rankfold.estimators.completion.bayes.judging import Verdict

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, DTypeLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 
-from rankfold.costs.completion import usable_device
 from rankfold.costs.losses import Loss
 from rankfold.data.spill.folder import SortedFolder
 from rankfold.data.triples import Triples
 from rankfold.distributed.spreading import SpreadTriples
+from rankfold.entries.devices import usable_device
 from rankfold.entries.lines import FactorPair
 from rankfold.estimators.completion import spread
 from rankfold.estimators.completion.bayes.finishing import finished, wanted
