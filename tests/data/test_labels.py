@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankfold.data import LabelIndex, Triples, read_triples, write_triples
-from rankfold.data.numbering import label_column, numbered
+from rankfold.data.numbering import label_column, numbered, string_array
 
 NAMED = LabelIndex(3, np.array(["bob", "ann", "7"]))
 NUMBERED = LabelIndex(3, np.array([300, -7, 10]), "column")
@@ -107,3 +107,43 @@ def test_numbers_stand_for_the_distinct_names_in_order(names):
 @pytest.mark.parametrize("largest", [2**63 - 1, 2**63, 2**64 - 1])
 def test_unsigned_integers_keep_their_values(largest):
     assert label_column(np.array([1, largest], dtype=">u8"), "{}").tolist() == [1, largest]
+
+
+@pytest.mark.parametrize(
+    ("strings", "kind"),
+    [
+        (["x" * 65] * 3, "U"),  # long, and nothing is padded
+        (["x" * 64] + [""] * 9, "U"),  # padded, but to no more than a short string
+        (["x" * 65] + [""] * 3, "U"),  # to four times the letters
+        (["x" * 65] + [""] * 4, "O"),
+        (["a", "b\0"], "O"),
+        ([], "U"),
+    ],
+)
+def test_strings_are_of_fixed_width_unless_that_would_be_mostly_padding(strings, kind):
+    array = string_array(strings)
+    assert array.dtype.kind == kind
+    assert array.tolist() == strings
+
+
+@pytest.mark.parametrize(
+    ("element", "whole"),
+    [
+        (np.int64(2**60 + 1), True),
+        (np.uint64(2**53 + 1), True),
+        (-(2.0**53), True),
+        (np.float32(7), True),
+        (2.0**53 + 2, False),  # a float may stand for its neighbours there
+        (0.5, False),
+        (np.inf, False),
+        (True, False),
+        (1 + 0j, False),
+    ],
+)
+def test_whole_numbers_among_objects_are_taken_as_they_are(element, whole):
+    column = np.array([3, element], dtype=object)
+    if whole:
+        assert label_column(column, "X[{}]").tolist() == [3, int(element)]
+    else:
+        with pytest.raises(ValueError, match=r"^X\[1\] is .*: the labels of a side are all strings, or all"):
+            label_column(column, "X[{}]")

@@ -96,6 +96,16 @@ def test_condition_is_that_of_the_truth_with_log_spaced_values_and_gaussian_scal
     np.testing.assert_allclose(singular, np.linalg.svd(dense(instance.L, instance.R))[1][:4], rtol=1e-8)
 
 
+def test_a_matrix_of_rank_1_has_condition_1():
+    instance = random_completion((30, 20), 1, 2, seed=0, condition=1)
+    np.testing.assert_allclose(instance.singular_values, [np.sqrt(30 * 20)], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("shape", "oversampling", "count"), [((1, 1), 1.0, 1), ((2, 2), 4 / 3, 4)])
+def test_there_may_be_one_entry_or_all_of_them(shape, oversampling, count):
+    assert positions(random_completion(shape, 1, oversampling, seed=0)).tolist() == list(range(count))
+
+
 def test_noise_is_relative_to_the_size_of_the_seen_values():
     clean = random_completion((200, 300), 3, 10, seed=0)
     noisy = random_completion((200, 300), 3, 10, seed=0, noise=0.25)
@@ -151,6 +161,7 @@ def test_held_out_entries_are_new_and_exact(oversampling):
         ({"oversampling": 0}, "oversampling must be positive, got 0"),
         ({"oversampling": float("nan")}, "oversampling must be positive"),
         ({"oversampling": 10}, "asks for 960 of the 600 entries there are"),
+        ({"oversampling": 0.005}, "oversampling = 0.005 asks for 0 of the 600 entries there are"),
         ({"condition": 0.5}, "condition must be at least 1, got 0.5"),
         ({"condition": 10, "rank": 1}, "rank 1 has condition number 1"),
         ({"noise": -1}, "noise must not be negative, got -1"),

@@ -1,3 +1,4 @@
+import copy
 import errno
 import hashlib
 import io
@@ -16,7 +17,9 @@ from sklearn.base import clone
 
 import rankfold as rf
 from estimators.every_estimator import NAMES, example
+from rankfold.costs.offsets import Offsets
 from rankfold.estimators import model_files as files
+from rankfold.estimators.model_parts import _joined
 from rankfold.run import container
 
 PAIRS = [(f"user{i}", 10 * j) for i in range(8) for j in range(6) if (i * j + i) % 3]
@@ -250,3 +253,46 @@ def test_labels_of_classes_are_kept(tmp_path):
     loaded = rf.load(tmp_path / "model")
     assert loaded.classes_.tolist() == ["binds", "does not"]
     np.testing.assert_array_equal(loaded.predict_proba(shown.X), model.predict_proba(shown.X))
+
+
+def part_of(model, first, last, **other):
+    """A model of some of the rows."""
+    (L, R), (mean, b, c), (of_rows, of_cols) = model.factors_, model.biases_, model.counts_
+    part, rows = copy.copy(model), slice(first, last)
+    part.factors_, part.biases_, part.counts_ = (
+        (L[rows], R),
+        Offsets(mean, b[rows], c),
+        (of_rows[rows], of_cols),
+    )
+    part.observed_ = model.observed_.rows(np.arange(first, last))
+    part.row_labels_, part.shape_ = model.row_labels_[rows], (last - first, model.shape_[1])
+    vars(part).update(other)
+    return part
+
+
+def test_parts_of_rows_are_joined_to_the_model_they_are_of():
+    model = fitted()
+    assert model.shape_ == (5, 4)
+    parts = [part_of(model, *rows) for rows in ((0, 2), (2, 3), (3, 5))]
+    assert _joined(parts[1:2]) is parts[1]
+    whole = _joined(parts)
+    assert whole.shape_ == (5, 4)
+    assert whole.row_labels_.tolist() == model.row_labels_.tolist()
+    for name in ("factors_", "biases_", "counts_", "observed_"):
+        for mine, theirs in zip(getattr(whole, name), getattr(model, name), strict=True):
+            np.testing.assert_array_equal(mine, theirs, err_msg=name)
+    np.testing.assert_allclose(whole.predict(PAIRS), model.predict(PAIRS), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"factors_": (np.ones((2, 2)), np.ones((4, 2)))}, "do not belong together"),
+        ({"data_fingerprint_": "other"}, "do not belong together"),
+        ({"row_labels_": None}, "does not say what its rows are called"),
+    ],
+)
+def test_parts_of_other_models_are_not_joined(other, message):
+    model = fitted()
+    with pytest.raises(rf.ModelFileError, match=message):
+        _joined([part_of(model, 0, 3), part_of(model, 3, 5, **other)])

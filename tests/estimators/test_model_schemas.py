@@ -8,7 +8,7 @@ import pytest
 import rankfold as rf
 from estimators.every_estimator import NAMES, example
 from rankfold.estimators import model_files as files
-from rankfold.estimators.schemas import FITTED, OPTIONAL, SETTINGS
+from rankfold.estimators.schemas import COUNT, FITTED, OPTIONAL, REAL, SETTINGS, WEIGHT, WHOLE
 
 
 @pytest.fixture(scope="module")
@@ -248,3 +248,22 @@ def test_every_method_of_a_loaded_model_works(models):
     model.fold_in([(rows[0], cols[0])], [1.0])
     model.partial_fit([(rows[0], cols[0])], [1.0])
     assert np.isfinite(model.predict(shown.X)).all()
+
+
+@pytest.mark.parametrize(
+    ("rule", "want", "good", "bad"),
+    [
+        (COUNT, "a whole number of 1 or more", [1, np.int64(7)], [0, 2.5, 1.0, True, "1", 2**63]),
+        (WHOLE, "a whole number", [0, -3], [0.5, np.inf, False]),
+        (REAL, "a number", [-1.5, 2, np.float32(1)], [np.inf, np.nan, True, None]),
+        (WEIGHT, "a number of 0 or more", [0, 0.0, 2.5], [-1e-300, np.nan, -1]),
+        (SETTINGS["shape"], "a whole number of 1 or more", [None, (1, 2)], [(2.5, 3), (3, 2.5), (0, 3)]),
+    ],
+    ids=["count", "whole", "real", "weight", "shape"],
+)
+def test_numbers_obey_their_rules(rule, want, good, bad):
+    for value in good:
+        rule(value, "it", {})
+    for value in bad:
+        with pytest.raises(ValueError, match=rf"^it.* is .*, not {want}"):
+            rule(value, "it", {})

@@ -87,7 +87,9 @@ def test_fields_that_are_not_in_their_space(name):
     [
         ("UBV-spd", [[1.0, 0.5], [0.0, 1.0]], "B must be symmetric"),
         ("UBV-spd", [[1.0, 2.0], [2.0, 1.0]], "B must be positive definite .* least eigenvalue is -1.0e"),
+        ("UBV-spd", [[0.0, 0.0], [0.0, 0.0]], "B must be positive definite .* eigenvalue is 0.0e"),
         ("UBV-diagonal", [[1.0, 0.5], [0.5, 1.0]], "B must be diagonal"),
+        ("UBV-diagonal", [[1.0, 0.0], [0.0, 0.0]], "B must have a positive diagonal"),
         ("UBV-diagonal", [[1.0, 0.0], [0.0, -1.0]], "B must have a positive diagonal"),
     ],
 )

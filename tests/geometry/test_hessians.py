@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 import rankfold as rf
-from geometry.variants import every, located, minus, products, seeds, sizes, those, velocity
+from geometry.variants import VARIANTS, every, located, minus, products, seeds, sizes, those, velocity
 from rankfold.checks import acceleration
 from rankfold.geometry.base import scale
 
@@ -71,6 +71,12 @@ def test_retractions_not_declared_second_order_have_acceleration(name):
     problem, here = located(name, ((7, 6), 3), 0)
     geometry = problem.geometry
     assert abs(acceleration(geometry, here.x, geometry.random_tangent(here.x, 1), here.gradient)) > 1e-3
+
+
+def test_which_retractions_are_of_second_order():
+    """Those by polar factors, exponential maps and projection; the two tests above hold them to it."""
+    found = {name for name, variant in VARIANTS.items() if variant.example.second_order}
+    assert found == {"GH-euclidean", "UBV-spd", "UBV-diagonal", "UY-euclidean", "embedded", "YY-euclidean"}
 
 
 @those(lambda variant: isinstance(variant.example, rf.Embedded))

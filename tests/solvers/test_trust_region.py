@@ -8,6 +8,7 @@ from dense import DenseCost
 from rankfold.geometry.base import lincomb
 from rankfold.solvers import trust_region
 from rankfold.solvers.line_search import moved
+from rankfold.solvers.metric import Metric
 from rankfold.solvers.truncated_cg import Proposal, truncated_cg
 
 PROBLEM = rf.Problem(DenseCost((9, 7)), rf.FullRank((9, 7), 3))
@@ -135,3 +136,28 @@ def test_the_inner_iteration_ends_by_the_paper_s_rule(kappa):
 def test_the_constants_are_the_paper_s():
     solver = rf.TrustRegion()
     assert (solver.theta, solver.kappa, solver.max_inner) == (1.0, 0.1, 100)
+
+
+def test_the_inner_iteration_is_preconditioned_by_what_was_asked_for(monkeypatch):
+    cost = rf.Completion.from_triples(rf.data.random_completion((12, 9), 2, 2, seed=0))
+    problem, given = rf.Problem.of(cost, 2), []
+
+    def noting(*arguments):
+        given.append(arguments[-1])
+        return truncated_cg(*arguments)
+
+    def mine(here, xi):
+        return xi
+
+    monkeypatch.setattr(trust_region, "truncated_cg", noting)
+    for options in ({}, {"metric": "data"}, {"preconditioner": mine}):
+        solver = rf.TrustRegion(**options)
+        state = solver.init(problem, problem.geometry.random_point(0))
+        solver.step(problem, state)
+    plain, data, own = given
+    assert plain is None
+    assert own is mine
+    for part, expected in zip(
+        data(state.here, state.here.gradient), Metric.of(state.here).gradient(state.here), strict=True
+    ):
+        np.testing.assert_allclose(part, expected, atol=1e-10 * np.abs(expected).max())

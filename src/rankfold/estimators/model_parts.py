@@ -157,7 +157,7 @@ def _joined(models: list[MatrixCompletion]) -> MatrixCompletion:
     if len(models) == 1:
         return whole
     for model in models:
-        alike = np.array_equal(model.factors_[1], whole.factors_[1]) and model.shape_[1] == whole.shape_[1]
+        alike = np.array_equal(model.factors_[1], whole.factors_[1])
         if not alike or model.data_fingerprint_ != whole.data_fingerprint_:
             raise ModelFileError("the parts of this model do not belong together: fit it again")
     labels, *more = (_labels_of(model) for model in models)

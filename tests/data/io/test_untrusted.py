@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from pyarrow import parquet
 from rankfold.data import DataFileError, LabelIndex, read_pairs, read_triples
 from rankfold.data.io.files import format_of
 from rankfold.data.io.limits import LONGEST_LINE, LONGEST_SIDE
+from rankfold.data.io.parquet import batches_of, open_parquet
 
 MARKET = b"%%MatrixMarket matrix coordinate real "
 
@@ -121,6 +123,31 @@ def test_a_small_parquet_file_of_very_many_rows(tmp_path):
     refused(
         tmp_path, "x.parquet", table_file(column, column, column), "its table would take 72,000,000 bytes"
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "sizes", "total"),
+    [([5, -2], [9, 9], 3), ([1, 2], [-1, 9], 3), ([1, 2], [9, 9], 4), ([-1], [9], -1)],
+    ids=["rows below 0", "bytes below 0", "another sum", "a sum below 0"],
+)
+def test_parquet_whose_numbers_of_rows_cannot_be(monkeypatch, rows, sizes, total):
+    groups = [SimpleNamespace(num_rows=n, total_byte_size=size) for n, size in zip(rows, sizes, strict=True)]
+    facts = SimpleNamespace(
+        num_rows=total, num_columns=3, num_row_groups=len(groups), row_group=groups.__getitem__
+    )
+    monkeypatch.setattr(parquet, "ParquetFile", lambda _: SimpleNamespace(metadata=facts))
+    with pytest.raises(DataFileError, match=r"^x: a damaged Parquet file: its numbers of rows do not agree$"):
+        open_parquet(io.BytesIO(bytes(99)), "x")
+
+
+def test_parquet_with_strings_that_point_behind_their_end():
+    places, letters = (pa.py_buffer(part) for part in (np.array([0, 99, 2], np.int32), b"ab"))
+    bad = pa.record_batch([pa.StringArray.from_buffers(2, places, letters)], names=["who"])
+    good = pa.record_batch([pa.array(["a", "b"])], names=["who"])
+    found = batches_of(SimpleNamespace(iter_batches=lambda *_, columns: iter([good, bad])), ["who"], "x")
+    assert next(found) is good
+    with pytest.raises(DataFileError, match=r"^x: a damaged Parquet file \(.*\); fetch or write it again$"):
+        next(found)
 
 
 def test_a_long_string_that_comes_often_is_not_repeated_in_memory(tmp_path):

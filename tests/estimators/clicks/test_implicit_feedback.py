@@ -175,6 +175,16 @@ def test_few_clicks_are_all_fitted():
     assert few.regularization_ == pytest.approx(0.1 * largest, rel=1e-3)
 
 
+def test_few_clicks_of_many_users_and_items_are_fitted_with_the_first_rank():
+    def chosen(shape, rank=None, weight=None):
+        data = rf.data.Triples(np.arange(3), np.arange(3), np.ones(3), shape)
+        return choosing.choose(click_completion(data, None, 1.0, "float64"), rank, weight, 0, 0)
+
+    assert [chosen(shape).rank for shape in ((200, 150), (200, 31), (30, 150))] == [32, 31, 30]
+    assert chosen((200, 150), rank=5).rank == 5
+    assert chosen((200, 150), weight=7.0)[:2] == (32, 7.0)
+
+
 def test_a_penalty_that_is_too_high_leaves_nothing():
     none = model(regularization=1e6).fit(clicks()[0])
     assert none.stop_reason_ == "with this regularization, W = 0 is best"

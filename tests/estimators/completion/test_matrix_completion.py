@@ -1,3 +1,5 @@
+import copy
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -21,6 +23,19 @@ def test_predictions_are_the_factors_and_offsets():
     fitted = fitted_once()
     (L, R), (mean, b, c) = fitted.factors_, fitted.biases_
     np.testing.assert_allclose(everywhere(fitted), L @ R.T + mean + b[:, None] + c, rtol=1e-12)
+
+
+def test_clipped_predictions_end_where_the_data_do():
+    plain, (_, y, _) = fitted_once(), ratings()
+    clipped = copy.copy(plain).set_params(clip=True)
+    limited = np.clip(everywhere(plain), y.min(), y.max())
+    assert (limited != everywhere(plain)).any()
+    np.testing.assert_array_equal(everywhere(clipped), limited)
+    clipped.value_range_ = None
+    with pytest.raises(ValueError, match="saved before models knew the range of their data: fit it again"):
+        clipped.predict([(0, 0)])
+    clipped.set_params(clip=False)
+    np.testing.assert_array_equal(everywhere(clipped), everywhere(plain))
 
 
 def test_plain_completion_is_exact():

@@ -142,3 +142,25 @@ def test_a_clipped_model_covers_as_much():
     assert clipped.coverage == plain.coverage
     assert dict(plain.coverage)[0.9] > 0.8
     assert [*plain.errors] == ["the mean", "offsets of rows and columns", "rankfold, rank 2"]
+
+
+def test_residuals_are_those_of_entries_held_out_or_else_of_the_fit(tmp_path, monkeypatch):
+    folder = rf.data.sort_into(tmp_path / "sorted", TRAIN, shape=TRAIN.shape)
+    apart = reporting.Entries(APART.rows, APART.cols, APART.values)
+
+    def known(entries):
+        return dict(zip(zip(*entries[:2], strict=True), entries.values, strict=True))
+
+    whole = known(reporting.Entries(TRAIN.rows, TRAIN.cols, TRAIN.values))
+    for train in (TRAIN, folder):
+        assert known(reporting._sample(train, None, 0)) == whole
+        assert reporting._sample(train, apart, 0) is apart
+    assert [len(part) for part in reporting._sample(None, None, 0)] == [0, 0, 0]
+    monkeypatch.setattr(reporting, "SAMPLE", 50)
+    for train in (TRAIN, folder):
+        one, other = (reporting._sample(train, None, seed) for seed in (0, 1))
+        assert [len(part) for part in one] == [50, 50, 50]
+        assert known(one).items() <= whole.items()
+        assert known(one) != known(other)
+    assert known(reporting._sample(TRAIN, apart, 0)).items() <= known(apart).items()
+    assert len(reporting._sample(TRAIN, apart, 0).values) == 50

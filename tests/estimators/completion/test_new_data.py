@@ -196,6 +196,22 @@ def test_recommendations_are_the_largest_predictions(exclude):
     np.testing.assert_allclose(found.scores.reshape(3, 5), np.take_along_axis(W[rows], best, axis=1))
 
 
+def test_what_has_no_entry_is_never_recommended_and_like_nothing():
+    pairs = [
+        (0, 0),
+        (0, 1),
+        (1, 0),
+        (2, 1),
+        (2, 3),
+    ]  # none in columns 2 and 4, which are predicted by the mean
+    fitted = model(rank=1, regularization=0.1, shape=(4, 5)).fit(pairs, [-5.0, -1.0, -4.0, -2.0, -3.0])
+    found = fitted.recommend([0, 1, 3], n=5, exclude_seen=False)
+    assert [set(found.cols[found.rows == i].tolist()) for i in (0, 1, 3)] == [{0, 1, 3}] * 3
+    assert fitted.recommend(0, n=5).cols.tolist() == [3]
+    assert set(fitted.similar(0, n=5).neighbours.tolist()) == {1, 3}
+    assert set(fitted.similar(0, n=5, side="row").neighbours.tolist()) == {1, 2}
+
+
 def test_a_row_that_has_everything_gets_no_recommendation():
     pairs = [(0, j) for j in range(6)] + [(i, (i + j) % 6) for i in range(1, 6) for j in range(3)]
     fitted = model(regularization=1.0).fit(pairs, np.arange(21.0))

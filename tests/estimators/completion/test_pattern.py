@@ -1,15 +1,18 @@
 """The positions that a model was fitted to, against sets of pairs; and what is asked of them."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import rankfold as rf
+from rankfold.distributed import spread_triples
 from rankfold.estimators.completion import neighbours
 from rankfold.estimators.completion.growing import Growing
 from rankfold.estimators.completion.neighbours import largest
 from rankfold.estimators.completion.pattern import Pattern
+from rankfold.estimators.completion.spread import _own_positions, _pattern
 
 SHAPE = 30, 20
 
@@ -128,3 +131,14 @@ def test_the_largest_scores_are_found_a_block_at_a_time(monkeypatch):
 def test_no_query_has_no_answer():
     for answer in largest(np.arange(0), 5, 3, lambda queries: np.empty((0, 5))):
         assert answer.shape == (0,)
+
+
+def test_positions_of_spread_entries_are_by_row_whatever_stripes_they_are_in():
+    rows, cols = [0, 1, 0, 2, 2, 0], [4, 3, 1, 0, 4, 0]
+    for stripes in (1, 2, 3):
+        store = spread_triples(rows, cols, np.arange(6.0), (3, 5), stripes=stripes)
+        assert len(store.stores) == stripes
+        assert _own_positions(store).tolist() == [0, 1, 4, 3, 0, 4]
+        assert _pattern(store).indptr.tolist() == [0, 3, 4, 6]
+    none = replace(spread_triples(rows, cols, np.arange(6.0), (3, 5)), stores=(None,))
+    assert _own_positions(none).tolist() == []

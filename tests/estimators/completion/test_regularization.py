@@ -6,6 +6,8 @@ from rating_data import everywhere, model, ratings, rmse
 
 import rankfold as rf
 from rankfold.estimators.completion.alternating import Alternating
+from rankfold.estimators.completion.joint import Joint, Shrinkage
+from rankfold.estimators.completion.penalised import _of_W
 from rankfold.selection.sampling import sample_lines
 
 
@@ -95,3 +97,48 @@ def test_the_solver_asked_for_is_the_one_that_works(solver, weight, used, monkey
     X, y, _ = ratings()
     model(solver=solver, bias=False, regularization=weight, tol=0.1).fit(X, y)
     assert set(steps) == {used}
+
+
+@pytest.mark.parametrize(
+    ("loss", "bias", "started", "weight"),
+    [
+        ("square", True, True, 1.3),
+        ("huber", True, True, 1.3),
+        ("huber", True, True, 0.0),
+        ("huber", True, False, 1.3),
+        ("huber", False, True, 1.3),
+        ("square", False, True, 1.3),
+    ],
+)
+def test_the_cost_of_a_matrix_is_that_of_its_factors_with_offsets_that_go_with_it(
+    loss, bias, started, weight
+):
+    X, y, _ = ratings(entries=300)
+    completion = rf.Completion(*X.T, y, (60, 40), loss=rf.Loss.huber(0.7) if loss == "huber" else loss)
+    joint = Joint.of(completion, weight, Shrinkage(2.0, 0.7) if bias else None)
+    rng = np.random.default_rng(0)
+    L, R = (rng.standard_normal((d, 2)) for d in (60, 40))
+    start = tuple(rng.standard_normal((d, 2 + bias)) for d in (60, 40)) if started else None
+    cost, offsets_at = _of_W(joint, completion, start)
+    mean, b, c = offsets_at(L, R)
+    W = L @ R.T
+    charged = 0.0
+    if bias and loss == "square":  # the best ones
+        errors = np.zeros((60, 40))
+        errors[tuple(X.T)] = (W + mean + b[:, None] + c)[tuple(X.T)] - y
+        gradient = [errors.sum(), *(errors.sum(axis=1) + 2.0 * b), *(errors.sum(axis=0) + 0.7 * c)]
+        np.testing.assert_allclose(gradient, 0, atol=1e-9)
+        charged = 2.0 * b @ b + 0.7 * c @ c
+    elif bias and started:  # those of the start
+        np.testing.assert_allclose(mean + b, start[0][:, -1], atol=1e-12)
+        np.testing.assert_array_equal(c, start[1][:, -1])
+    else:
+        assert not np.any([mean, *b, *c])
+    e = (W + mean + b[:, None] + c)[tuple(X.T)] - y
+    near = np.clip(e, -0.7, 0.7) if loss == "huber" else e
+    roots = [
+        np.maximum(np.bincount(side, minlength=d), 1) ** 0.25 for side, d in zip(X.T, W.shape, strict=True)
+    ]
+    nuclear = np.linalg.norm(roots[0][:, None] * W * roots[1], "nuc")
+    expected = np.sum(near * (2 * e - near)) + charged + 2 * weight * nuclear
+    assert cost.value(L, R) == pytest.approx(expected / 300, rel=1e-9)

@@ -2,6 +2,7 @@
 
 import functools
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,8 @@ from rankfold.estimators.completion.entries import completion_of, training_tripl
 from rankfold.estimators.completion.joint import Joint, Shrinkage
 from rankfold.estimators.completion.side import deciding
 from rankfold.estimators.completion.side.expecting import Expecting, Ridges, geometric_mean
+from rankfold.estimators.completion.side.implicit import NAMES
+from rankfold.estimators.completion.side.learnt import LearntFeatures
 from rankfold.estimators.completion.side.regressed import Regressed
 from rankfold.estimators.completion.side.regression import NONE, Squares, most_likely_ridge
 from rankfold.estimators.completion.side.tables import Encoding, given_table
@@ -182,6 +185,55 @@ def test_ridges_are_estimated_from_what_shrank():
     start = traits.started(np.column_stack([np.zeros(400), shrunk]), True, rho)
     np.testing.assert_allclose(traits.coefficients(start, True)[1:, 1], [0.5, 0.2, 0, 0], atol=0.06)
     assert traits.with_ridges(Ridges()).started(start, True, rho) is start
+
+
+def test_ridges_are_of_what_there_is():
+    traits, lines = expecting(n=40)
+    lines[:, :2] += 3 * traits.Z[:, :2]
+    lines[:, 2] += 3 * traits.Z[:, 2]
+    both = traits.estimated(lines, True, 2.0)
+    assert np.isfinite(both).all()
+    assert traits.estimated(lines[:, 2:], True, 2.0) == Ridges(NONE, both.offset)
+    assert traits.estimated(lines[:, :2], False, 2.0) == Ridges(both.factors, NONE)
+    assert Expecting(traits.Z, np.zeros(40)).estimated(lines, True, 2.0) == Ridges(NONE, NONE)
+
+
+def test_a_start_leans_on_what_is_expected_of_offsets():
+    traits, lines = expecting()
+    given = lines.copy()
+    found = traits.started(lines, True, 2.0)
+    np.testing.assert_array_equal(lines, given)
+    np.testing.assert_array_equal(found[:, :2], given[:, :2])
+    s, here = traits.counts / (traits.counts + 2.0), traits.counts > 0
+    b = np.zeros(len(s))
+    b[here] = (given[here, 2] - given[here, 2].mean()) / s[here]
+    Z = traits.Z - s @ traits.Z / s.sum()
+    a = np.linalg.solve(Z.T @ (s[:, None] * Z) + 0.4 * np.eye(3), Z.T @ (s * b))
+    np.testing.assert_allclose(found[:, 2], given[:, 2] + (1 - s) * (Z @ a), atol=1e-10)
+    assert traits.started(lines.astype(np.float32), True, 2.0).dtype == np.float32
+    assert traits.started(lines, False, 2.0) is lines
+
+
+def test_what_was_learnt_of_some_lines_goes_on_with_others():
+    def traits(width, names=None):
+        return SimpleNamespace(basis=np.zeros((7, width)), encoding=SimpleNamespace(names=names))
+
+    A, Z = np.array([[1.0, 2.0, 3.0], [0.5, 0.0, -1.0], [4.0, 5.0, 6.0]]), np.array([[1.0, 2.0], [0.0, -1.0]])
+    expected = A[0] + Z @ A[1:]
+    mine = LearntFeatures(traits(2), A, expected, np.zeros(3))
+    np.testing.assert_array_equal(mine.of(Z), expected)
+    np.testing.assert_array_equal(mine.extended(4).expected, [*expected, A[0], A[0]])
+    np.testing.assert_array_equal(mine.extended(2).expected, expected)
+    assert mine.extended(4).unknown.tolist() == [False, False, True, True]
+    lower = mine.lowered(0.5)
+    np.testing.assert_array_equal(lower.expected, expected - [0, 0, 0.5])
+    np.testing.assert_array_equal(lower.of(Z), expected - [0, 0, 0.5])
+    np.testing.assert_array_equal(mine.of(Z), expected)  # as it was
+    other = mine.beside(traits(4))
+    np.testing.assert_array_equal(other.coefficients, np.vstack([A[:1], np.zeros((4, 3))]))
+    np.testing.assert_array_equal(other.expected, expected)
+    found = [mine._replace(traits=traits(2, names)).implicit for names in (None, NAMES, [*NAMES, "age"])]
+    assert found == [False, True, False]
 
 
 def test_ridges_of_folds_have_a_mean():

@@ -26,6 +26,7 @@ from rankfold.estimators.completion.bayes.beliefs import (
 )
 from rankfold.estimators.completion.bayes.posterior import centred
 from rankfold.estimators.completion.bayes.variational import Variational, posteriors, products
+from rankfold.estimators.completion.side.expecting import Expecting, Ridges
 
 LINES, LENGTH, RANK, CENTRE, NOISE = 9, 7, 2, 0.4, 0.3
 
@@ -278,6 +279,32 @@ def test_the_state_before_any_sweep():
     sums = np.bincount(given.keys, weights, observed.shape[0])
     np.testing.assert_allclose(model.logs[0], np.log(1 + sums))
     assert Variational.of(observed, False).centre == 0.0
+
+
+def test_traits_of_either_side_have_coefficients_of_their_own():
+    observed, rng = data(), np.random.default_rng(3)
+    start = point(observed)
+    traits = [X[:, :k] + 0.1 * rng.standard_normal((len(X), k)) for k, X in zip((2, 1), start, strict=True)]
+    both = [
+        Expecting(Z, side.counts.astype(float), Ridges(1.0, 1.0))
+        for Z, side in zip(traits, observed.sides, strict=True)
+    ]
+    model = Variational.of(observed, True, tuple(both))
+    before = model.start(start)
+    after = model.swept(before)
+    less = 0.0
+    for k, (Z, prior) in enumerate(zip(traits, after.priors, strict=True)):
+        A, rest = model.traits[k].explained(before.sides[k])
+        assert A.any()
+        np.testing.assert_allclose(before.coefficients[k], A, atol=1e-12)
+        np.testing.assert_allclose(after.coefficients[k], A, atol=1e-12)  # a sweep begins with them
+        expected = most_likely(rest, model.logs[k][both[k].present], True, model.floor)
+        np.testing.assert_allclose(prior.covariance, expected.covariance, atol=1e-12)
+        plain = after.sides[k].means - prior.means(model.logs[k])
+        less += sum(0.5 * (x @ prior.precision @ x - y @ prior.precision @ y)
+                    for x, y in zip(plain, plain - Z @ A, strict=True))  # fmt: skip
+    without = model.bound(after._replace(coefficients=(None, None)))
+    assert model.bound(after) == pytest.approx(without + less, rel=1e-9)
 
 
 def test_weights_are_repetitions():

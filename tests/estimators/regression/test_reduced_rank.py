@@ -106,6 +106,14 @@ def test_components_describe_the_fit():
     )
 
 
+def test_of_two_signs_a_component_has_the_one_that_its_largest_entry_is_positive_for():
+    for seed in range(4):
+        found = Model(rank=3, regularization=2.0).fit(*draw(rank=3, seed=seed)).components_
+        assert found.shape == (3, 5)
+        assert (found.max(axis=1) == abs(found).max(axis=1)).all()
+        assert (found < 0).any()
+
+
 def value(model, X, Y, ridge):
     errors = np.nan_to_num(Y - model.predict(X))
     return np.sum(errors**2) + ridge * np.sum(model.coef_**2)
