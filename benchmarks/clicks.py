@@ -1,6 +1,6 @@
 """Clicks: `ImplicitFeedback` with defaults beside `implicit`'s alternating least squares at its best.
 
-    python -m benchmarks.clicks path/to/ml-latest-small/ratings.csv.gz [--seeds 0 1 2] [--no-peers]
+    python -m benchmarks.clicks path/to/ml-latest-small/ratings.csv.gz [--seeds 0 1 2 3 4] [--no-peers]
 
 A rating of 4 or more is a click. The split of seed s is `numpy.random.default_rng(s).permutation(n)`: seven
 tenths to train, one to validate, two to test. The settings of implicit (the `bench` extra) are those of a
@@ -87,7 +87,7 @@ def show(name: str, found: dict[str, float], more: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("path")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True)
     options = parser.parse_args()
     print(f"|  | {' | '.join(f'{name}@{PLACES}' for name in METRICS)} |  |\n|---|---|---|---|---|---|")

@@ -1,6 +1,6 @@
 """Test error of `MatrixCompletion` with defaults on rating data, beside offsets alone, cmfrec and myFM.
 
-    python -m benchmarks.ratings path/to/folder [--seeds 5] [--rank 5] [--no-peers]
+    python -m benchmarks.ratings path/to/folder [--seeds 5] [--rank 5] [--no-peers] [--data jester5k]
 
 "ours" is with the Bayesian finish where held-out training entries ask for it, "plain" without; "held by 90%"
 is the part of the test ratings in `predict_interval(coverage=0.9)`, and "cost" the processor seconds of the
@@ -131,11 +131,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rank", type=rank_of, default=rf.MatrixCompletion().rank)
     parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA), metavar="NAME")
     options = parser.parse_args()
     for package in ("cmfrec", "myfm") if options.peers else ():
         if not find_spec(package):
             print(f"{package} is not installed, and left out: pip install {package}")
-    for name, (file, held_out) in DATA.items():
+    for name in options.data:
+        file, held_out = DATA[name]
         path = options.folder / name / file
         if not path.exists():
             continue

@@ -281,6 +281,22 @@ def test_a_sample_is_chosen_by_where_clicks_are_many(monkeypatch):
         assert (of_rows[best.rows] == of_cols[best.cols]).mean() > 0.9
 
 
+def test_what_is_chosen_by_a_sample_is_for_all(monkeypatch):
+    """λ is that of all users: what is fitted to half of them has the share that is theirs."""
+    pairs, _ = clicks()
+    half = pairs[pairs[:, 0] < 30]
+    data = rf.data.Triples(half[:, 0], half[:, 1], np.ones(len(half)), (30, 45))
+    completion = click_completion(data, None, 4.0, "float64")
+    fitted = []
+    monkeypatch.setattr(choosing, "minimised", lambda cost, point: fitted.append(cost.joint.weight) or point)
+    alone = choosing.choose(completion, 2, None, 0, 0, (30, 45)).path.regularizations
+    count = len(fitted)
+    of_all = choosing.choose(completion, 2, None, 0, 0, (60, 45)).path.regularizations
+    np.testing.assert_allclose(fitted[:count], alone)
+    np.testing.assert_allclose(fitted[count:], alone)
+    np.testing.assert_allclose(of_all, np.array(alone) * 2**0.125)
+
+
 def test_equal_values_are_sent_here():
     pairs, _ = clicks()
     with pytest.warns(UserWarning, match=r"rankfold\.ImplicitFeedback .*`rankfold clicks`"):

@@ -28,8 +28,8 @@ def dense(data, counts, weight, L, R):
     np.add.at(v, (data.rows, data.cols), ALPHA * counts)
     W = L @ R.T
     total = ((1 + v) * (W - (v > 0)) ** 2).sum()
-    for factor, sums in ((L, v.sum(axis=1)), (R, v.sum(axis=0))):
-        total += weight * (np.sqrt(np.maximum(sums, 1)) * (factor**2).sum(axis=1)).sum()
+    for factor, sums, power in ((L, v.sum(axis=1), 0.75), (R, v.sum(axis=0), 0.25)):
+        total += weight * (np.maximum(sums, 1) ** power * (factor**2).sum(axis=1)).sum()
     return total
 
 
@@ -132,3 +132,21 @@ def test_what_is_no_count_is_refused():
         click_completion(made([1.0, -1.0]), None, ALPHA, "float64")
     with pytest.raises(ValueError, match="no click to learn from"):
         click_completion(made([0.0, 0.0]), None, ALPHA, "float64")
+
+
+def test_some_rows_or_columns_have_the_penalty_of_all_of_them():
+    """Twice the users alike: √(n^¾ m^¼) of a pair, as λ has it, grows as √(n^½ m^½) does, by 2^¼."""
+    rng = np.random.default_rng(3)
+    pairs = np.argwhere(rng.random((6, 10)) < 0.5)
+    twice = np.concatenate([pairs, pairs + np.array([6, 0])])
+
+    def made(pairs, shape):
+        data = Triples(pairs[:, 0], pairs[:, 1], np.ones(len(pairs)), shape)
+        return Clicks.of(click_completion(data, None, ALPHA, "float64"))
+
+    for order in (1, -1):
+        part, whole = (made(p[:, ::order], s[::order]) for p, s in ((pairs, (6, 10)), (twice, (12, 10))))
+        share = part.share_of(whole.shape)
+        rows, cols = (new[:6] / old[:6] for new, old in zip(whole.roots, part.roots, strict=True))
+        np.testing.assert_allclose(np.sqrt(rows * cols) / share, 2**0.25, rtol=1e-12)
+        assert whole.share_of(whole.shape) == 1

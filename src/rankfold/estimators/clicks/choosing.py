@@ -85,9 +85,15 @@ def list_qualities(
     return ndcg(judged(shape, (numbers, test[1], np.ones(len(numbers))), (query, place), places))
 
 
-def choose(completion: Completion, rank: int | None, weight: float | None, seed: int, verbose: int) -> Choice:
-    """Choose what is None by a tenth of the clicks, held out; Ctrl-C ends the choice with the best so far."""
-    chooser = _Chooser(completion, weight, seed)
+def choose(
+    completion: Completion, rank: int | None, weight: float | None, seed: int, verbose: int,
+    shape: tuple[int, int],
+) -> Choice:  # fmt: skip
+    """Choose what is None by a tenth of the clicks, held out; Ctrl-C ends the choice with the best so far.
+
+    The clicks may be those of some lines of a matrix; `shape` is that of all of it, and λ is for all of it.
+    """
+    chooser = _Chooser(completion, weight, seed, shape)
     if chooser.test is None:
         return chooser.default(rank)
     judged: dict[int, list[Trial]] = {}
@@ -105,7 +111,9 @@ def choose(completion: Completion, rank: int | None, weight: float | None, seed:
 class _Chooser:
     """Fits to nine tenths of the clicks."""
 
-    def __init__(self, completion: Completion, given: float | None, seed: int) -> None:
+    def __init__(
+        self, completion: Completion, given: float | None, seed: int, shape: tuple[int, int]
+    ) -> None:
         self.completion, self.given, self.seed = completion, given, seed
         self.test: tuple[NDArray[Any], NDArray[Any]] | None = None
         if completion.observed.size >= _MIN_ENTRIES:
@@ -115,6 +123,7 @@ class _Chooser:
             if kept.any():
                 self.test = rows[kept], cols[kept]
                 self.cost, self.seen = Clicks.of(train), Pattern.of(train.observed.plain.by_row)
+                self.share = self.cost.share_of(shape)
 
     def default(self, rank: int | None) -> Choice:
         """Choose for data of which none can be spared."""
@@ -127,7 +136,9 @@ class _Chooser:
         before: Trial | None = None
         for rank in ranks:
             top, point = self.cost.started(rank, self.seed)
-            first, patience = (_FIRST_PART * top, 2) if before is None else (before.weight / _RATIO**2, 1)
+            first, patience = _FIRST_PART * top / self.share, 2
+            if before is not None:
+                first, patience = before.weight / _RATIO**2, 1
             tried[rank] = trials = []
             for trial in self._walk(point, first, patience):
                 trials.append(trial)
@@ -157,7 +168,7 @@ class _Chooser:
             yield self._trial(best.weight * ratio, best.point)
 
     def _trial(self, weight: float, point: FactorPair) -> Trial:
-        cost = self.cost.at(weight)
+        cost = self.cost.at(weight * self.share)
         point = minimised(cost, cost.joint.lifted(*point))
         return Trial(weight, point, self._qualities(point))
 

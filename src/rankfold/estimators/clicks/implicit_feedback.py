@@ -15,7 +15,7 @@ from rankfold.data.numbering import Positions
 from rankfold.data.triples import Triples
 from rankfold.entries.lines import FactorPair
 from rankfold.estimators.clicks.choosing import Choice, choose, list_qualities
-from rankfold.estimators.clicks.objective import Clicks, check_settings, click_completion, counts_of
+from rankfold.estimators.clicks.objective import POWERS, Clicks, check_settings, click_completion, counts_of
 from rankfold.estimators.completion.alternating import Alternating, Lines
 from rankfold.estimators.completion.axes import Axis
 from rankfold.estimators.completion.entries import (
@@ -50,7 +50,7 @@ class ImplicitFeedback(Recommender, BaseEstimator):
 
     A pair (user, item) with n clicks should be predicted as 1, with the weight 1 + α n; all other pairs as 0,
     with the weight 1. W = L Rᵀ minimises the sum of these weighted squares (`Completion + Unobserved`)
-    plus λ (Σ √n_i ‖L_i‖² + Σ √m_j ‖R_j‖²), with α times the clicks of user i and of item j as n_i and m_j.
+    plus λ (Σ n_i^¾ ‖L_i‖² + Σ m_j^¼ ‖R_j‖²), with α times the clicks of user i and of item j as n_i and m_j.
     No pair without a click is visited: an iteration takes time in proportion to the clicks.
 
     Parameters
@@ -263,7 +263,7 @@ class ImplicitFeedback(Recommender, BaseEstimator):
         if rank is not None and weight is not None:
             return Choice(rank, weight)
         sample = sample_lines(cost.joint.completion, MAX_ENTRIES, seed)
-        return choose(sample, rank, weight, seed, self.verbose)
+        return choose(sample, rank, weight, seed, self.verbose, cost.shape)
 
     def _take(self, cost: Clicks, point: FactorPair, interrupted: bool) -> None:
         """Take a point for the model as it is."""
@@ -289,7 +289,7 @@ class ImplicitFeedback(Recommender, BaseEstimator):
         data = Triples(numbers, places, values, shape)
         completion = click_completion(data, sample_weight, float(self.alpha), np.float64)
         other = np.asarray(axis.other.of(self.factors_), dtype=np.float64)
-        return Clicks.of(completion, self.regularization_).solved(0, other)
+        return Clicks.of(completion, self.regularization_, axis.pair(*POWERS)).solved(0, other)
 
     def _replace(self, axis: Axis, labels: NDArray[Any] | None, lines: NDArray[Any]) -> None:
         other = axis.other.of(self.factors_)

@@ -2,11 +2,11 @@
 
 With n_ij clicks at a pair, and the weight v_ij = α n_ij that they have beyond that of a pair without any,
 
-    Σ_clicked (1 + v_ij) (W_ij − 1)² + Σ_others W_ij² + λ (Σ √n_i ‖L_i‖² + Σ √m_j ‖R_j‖²)
+    Σ_clicked (1 + v_ij) (W_ij − 1)² + Σ_others W_ij² + λ (Σ n_i^¾ ‖L_i‖² + Σ m_j^¼ ‖R_j‖²)
 
 where n_i and m_j are the sums of v over row i and column j (Hu, Koren and Volinsky 2008, with a plain ridge).
-That is `Completion + Unobserved` and the penalty of `MatrixCompletion`. No pair without a click is visited:
-the squares of all entries are a product of Grams, and what is left of those clicked,
+That is `Completion + Unobserved`, and the penalty of `MatrixCompletion` with other powers. No pair without a
+click is visited: the squares of all entries are a product of Grams, and what is left of those clicked,
 (1 + v)(W − 1)² − W², is v (W − (1 + v) / v)² − (1 + v) / v.
 """
 
@@ -28,6 +28,7 @@ from rankfold.entries.given_arrays import real_vector
 from rankfold.entries.lines import FactorPair, solve_lines
 from rankfold.estimators.completion.entries import completion_of
 from rankfold.estimators.completion.joint import Joint
+from rankfold.estimators.completion.offsets import counts
 from rankfold.estimators.inputs import (
     checked_rank,
     checked_regularization,
@@ -39,6 +40,8 @@ from rankfold.estimators.tensors import without_tensors
 from rankfold.linalg import gram
 
 Floats = NDArray[Any]
+# Of n_i and m_j in the penalty: with ½ and ½, as for ratings, lists of clicks held out are worse.
+POWERS = 0.75, 0.25
 
 
 def check_settings(rank: Any, alpha: Any, regularization: Any, shape: tuple[int, int]) -> None:
@@ -62,15 +65,15 @@ def click_completion(data: Triples, sample_weight: Any, alpha: float, dtype: DTy
 
     A pair of 0 clicks has the weight 0, and the value 0.
     """
-    counts = real_vector("y", data.values).astype(np.float64)
-    refuse(counts < 0, counts, "y[{}]", "counts of clicks are never negative")
+    clicks = real_vector("y", data.values).astype(np.float64)
+    refuse(clicks < 0, clicks, "y[{}]", "counts of clicks are never negative")
     (weights,) = without_tensors(sample_weight)
-    counts = counts * checked_weights(weights, counts.size)
-    if not counts.any():
+    clicks = clicks * checked_weights(weights, clicks.size)
+    if not clicks.any():
         raise ValueError("y is 0 for every pair: there is no click to learn from")
     rows, cols = (np.asarray(side, dtype=np.int64) for side in (data.rows, data.cols))
     pairs, numbers = np.unique(rows * data.shape[1] + cols, return_inverse=True)
-    v = alpha * np.bincount(numbers, counts)
+    v = alpha * np.bincount(numbers, clicks)
     values = np.divide(1 + v, v, out=np.zeros_like(v), where=v > 0)
     rows, cols = np.divmod(pairs, data.shape[1])
     return completion_of(Triples(rows, cols, values, data.shape), v, "square", dtype)
@@ -87,9 +90,20 @@ class Clicks(Combination):
         self.nonnegative = True  # by the formula above
 
     @staticmethod
-    def of(completion: Completion, weight: float = 0.0) -> Clicks:
-        """Return the objective of what `click_completion` returned."""
-        return Clicks(Joint.of(completion, weight))
+    def of(completion: Completion, weight: float = 0.0, powers: tuple[float, float] = POWERS) -> Clicks:
+        """Return the objective of what `click_completion` returned; `powers` are of its rows and columns."""
+        both = zip(counts(completion), powers, strict=True)
+        rows, cols = (np.maximum(n, 1.0) ** power for n, power in both)
+        return Clicks(Joint(completion, (rows, cols), weight))
+
+    def share_of(self, shape: tuple[int, int]) -> float:
+        """Return what λ is here for a λ of 1 on a matrix of which these are some rows, or some columns.
+
+        Lines of the other side have fewer clicks here. With powers of ½ one λ is right for both (`Joint`).
+        Charges, which count by the roots of their products, grow as much with other powers by this.
+        """
+        (d1, d2), (rows, cols) = self.shape, POWERS
+        return float((d1 * shape[1] / (d2 * shape[0])) ** ((rows - cols) / 4))
 
     def at(self, weight: float) -> Clicks:
         """Return the objective with another weight of the penalty."""
