@@ -273,10 +273,12 @@ def test_a_sample_is_chosen_by_where_clicks_are_many(monkeypatch):
     """More clicks than the choice looks at: it takes some users, and all get their factors."""
     monkeypatch.setattr("rankfold.estimators.clicks.implicit_feedback.MAX_ENTRIES", 300)
     monkeypatch.setattr("rankfold.selection.sampling.MIN_LINES", 10)
+    made, shapes = Clicks.share_of, []
+    monkeypatch.setattr(Clicks, "share_of", lambda part, all_: shapes.append(all_) or made(part, all_))
     pairs, (of_users, of_items) = clicks()
     for data, of_rows, of_cols in ((pairs, of_users, of_items), (pairs[:, ::-1], of_items, of_users)):
         found = rf.ImplicitFeedback(3, random_state=0).fit(data)
-        assert found.shape_ == (len(of_rows), len(of_cols))
+        assert found.shape_ == shapes[-1] == (len(of_rows), len(of_cols))
         best = found.recommend(np.arange(len(of_rows)), n=3)
         assert (of_rows[best.rows] == of_cols[best.cols]).mean() > 0.9
 
