@@ -178,7 +178,7 @@ def test_few_clicks_are_all_fitted():
 def test_few_clicks_of_many_users_and_items_are_fitted_with_the_first_rank():
     def chosen(shape, rank=None, weight=None):
         data = rf.data.Triples(np.arange(3), np.arange(3), np.ones(3), shape)
-        return choosing.choose(click_completion(data, None, 1.0, "float64"), rank, weight, 0, 0)
+        return choosing.choose(click_completion(data, None, 1.0, "float64"), rank, weight, 0, 0, shape)
 
     assert [chosen(shape).rank for shape in ((200, 150), (200, 31), (30, 150))] == [32, 31, 30]
     assert chosen((200, 150), rank=5).rank == 5
