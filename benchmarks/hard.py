@@ -77,6 +77,10 @@ WANTED = {
 }
 MORE = {
     "r10-1e5": Row(R10._replace(condition=1e5), against=R10, others=("cmfrec",)),
+    "P4-1e7": Row(P4._replace(condition=1e7)),
+    "r10-1e3": Row(R10._replace(oversampling=8, condition=1e3)),
+    "r20-1e3": Row(square(2000, 20, 4, 1e3)),
+    "r30-1e2": Row(square(2000, 30, 3, 1e2)),
     "1e5-1.8": Row(square(1000, 5, 1.8, 1e5, 1e-24)),
     "10-1.8": Row(square(1000, 5, 1.8, 10)),
     "10-1.2": Row(square(1000, 5, 1.2, 10)),

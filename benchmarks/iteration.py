@@ -96,7 +96,10 @@ def measure(instance, repeats):
     svds = sparse.csr_array((data.values, (data.rows, data.cols)), data.shape)
     problem = rf.Problem.of(cost, rank)
     x0 = problem.start()
-    fit = lambda: rf.minimize(problem, x0=x0, tolerance=1e-20)  # noqa: E731
+
+    def fit():
+        return rf.minimize(problem, x0=x0, tolerance=1e-20)
+
     if repeats > 1:
         fit()  # compiles
     start, _ = seconds(problem.start, repeats)

@@ -31,8 +31,6 @@ _BAD_START = 10.0
 # not show: all of them, in a seventh to two thirds of the time of the continuations (1000² to 4000², ranks 5
 # to 30, ρ = 3 to 8, κ = 10 to 1e7). At ρ = 2 it finds none.
 _LEADING, _ENTRIES = 1 / 3, 3.0
-# When the rank grows, below the last one: after an iteration that gains less than this part of the value.
-_SLOW = 0.1
 # Conjugate gradients in the metric of the data that arrive bring the value to a tenth or less in ten
 # iterations (300² to 4000², ranks 2 to 5, ρ = 1.5 to 3, κ = 1), those that do not to a fifth or more, once
 # the first few are over. Where the value is as small as this they are left in peace: some rest on the way
@@ -155,7 +153,7 @@ def _chosen(rank: int, full_rank: bool, lines: bool) -> tuple[Method[Any], ...]:
         second = ReweightedContinuation()
     if rank == 1:
         return ConjugateGradient(), second
-    return ConjugateGradient(), RankContinuation(slow=_SLOW, settled=0.02), second
+    return ConjugateGradient(), RankContinuation(settled=0.02), second
 
 
 def _methods(problem: Problem) -> tuple[Method[Any], ...]:

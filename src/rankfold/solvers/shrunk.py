@@ -46,7 +46,7 @@ def shrunk(problem: Problem, x0: Point) -> Point | None:
     Y = orthonormal(np.concatenate([V[:, :1], _drawn(rng, len(V), r - 1)], axis=1))
     s, misfits, calm = np.full(r, sigmas[0]), [cost.value_at_zero], 0
     for sweep in range(_MOST):
-        problem.counts.gradients += sweep % 2  # each a pass over the entries by rows, or by columns
+        problem.counts.gradients += sweep % 2  # two half-sweeps pass over the entries as one gradient does
         X, s, Y = _solved((store.by_row, store.by_column)[sweep % 2], Y, s, misfits[-1])
         L, R = (X * s, Y) if sweep % 2 == 0 else (Y, X * s)
         misfits.append(_misfit(cost, L, R))
