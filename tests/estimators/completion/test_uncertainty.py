@@ -259,7 +259,7 @@ def test_a_rank_that_is_not_ahead_after_a_few_sweeps_is_given_up(monkeypatch, ch
 def test_many_entries_held_out_need_no_long_patience(monkeypatch, choice, held_out, looks, most):
     """The fit alone is best: six sweeps are tried in vain, or three where as many errors leave no doubt.
 
-    Where each sweep is better than the one before, there are twenty, or seven of many entries, which take long.
+    Where each sweep is better than the one before, there are twenty, or seven of many entries.
     """
     size = sum(len(fold.test[0]) for fold, _ in choice.folds)
     monkeypatch.setattr(judging, "_SURE", size + 1 - held_out)

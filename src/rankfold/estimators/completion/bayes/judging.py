@@ -22,7 +22,7 @@ Folds = Sequence[tuple[Fold, FactorPair]]
 # ones may be worse than the fit while the priors, which begin as narrow as the fit, find their size.
 MOST, _PATIENCE, _NOTICED, _FEW = 20, 6, 1e-4, 3
 # The losses of so many entries leave no doubt which sweep is better: patience is for the first ones alone.
-# With as many, a sweep at rank 20 takes a quarter of the time of the fit: all is to take less than three fits.
+# With as many, a sweep at rank 20 takes a quarter of the fit's time: all is to take three fits or less.
 _SURE, _LITTLE_PATIENCE, _MOST_OF_MANY = 30_000, 3, 7
 _BLOCK = 1 << 14  # entries whose covariances are gathered at a time
 
