@@ -9,14 +9,11 @@ cosmic-ray (it edits the checkout, with one test command for everything) fits, a
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import random
 import re
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,18 +24,19 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from mutant_runs import end_orphans, prepare, pytest_in
+from mutant_tests import OF_CONSTANTS, PACKAGE, Chooser, Mentions, Reached
 from mutations import Change, Source, mutants
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = Path("src/rankfold")
 SURVIVED = "survived"
 NOTHING_TO_RUN = 5  # what pytest returns then
 # The tests of src/rankfold/a/b/c.py are its doctests, then the deepest of tests/a/b and tests/a that there is
 # (or tests/test_a.py), then what this table adds for the longest beginning of its name that it holds.
 ALSO = {
-    "data": ["tests/data/io"],
+    "data": ["tests/data/io", "tests/cli", "tests/distributed/test_loading.py"],
     "entries": ["tests/costs"],
-    "estimators": ["tests/estimators"],
+    "estimators": ["tests/estimators", "tests/cli", "tests/distributed", "tests/golden"],
     "kernels": ["tests/entries", "tests/costs"],
     "kernels/gpu_launch": ["tests/test_exchange.py"],
     "kernels/gpu_lines": ["tests/test_on_gpu.py", "tests/entries/test_gpu.py"],
@@ -47,6 +45,7 @@ ALSO = {
     "linalg/exchange": ["tests/test_exchange.py"],
     "linalg/lines": ["tests/test_on_gpu.py", "tests/solvers/test_gauss_newton.py"],
     "linalg/on_gpu": ["tests/test_on_gpu.py", "tests/test_exchange.py"],
+    "run": ["tests/distributed", "tests/solvers/test_checkpoints.py"],
     "problem": ["tests/solvers", "tests/run"],
 }
 
@@ -69,91 +68,38 @@ def concerning(path: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Judge:
-    """Runs tests that reach the function a mutant is in, so many seconds of them, those of its room first."""
+    """Runs tests that come by the line that a mutant changes."""
 
     clean: Path
-    reached: dict[str, tuple[float, list[tuple[str, int]]]]
-    budget: float
+    chooser: Chooser
     deadline: float
 
     def verdict(self, source: Source, change: Change) -> str:
         """Return that it survived, or what killed it; nothing if the deadline came first."""
         if time.monotonic() > self.deadline:
             return ""
-        chosen = self.chosen(source, change)
+        chosen = self.chooser.chosen(source, change, tuple(concerning(source.path)))
         if not chosen:
             return SURVIVED
-        lasting = sum(self.reached[test][0] for test in chosen)
+        lasting = sum(self.chooser.reached[test][0] for test in chosen)
         # Twice what they take unchanged, and the start; one change recompiles all kernels.
-        limit = 30 + 2 * lasting + 90 * is_kernel(source)
+        limit = 30 + 2 * lasting + 90 * source.path.is_relative_to(PACKAGE / "kernels")
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            tree = shutil.copytree(self.clean, Path(folder, "tree"))
+            tree = shutil.copytree(self.clean, Path(folder, "tree"), copy_function=os.link)
+            (tree / source.path).unlink()
             (tree / source.path).write_bytes(source.changed(change))
             only = Path(folder, "only.json")
             only.write_text(json.dumps(chosen))
             files = list(dict.fromkeys(test.partition("::")[0] for test in chosen))
             seconds = min(limit, max(0.0, self.deadline - time.monotonic()))
             code, said = pytest_in(tree, ["-x", *files], seconds, REACH_ONLY=str(only))
+        end_orphans()
         if code is None:
             return f"killed: more than {limit:.0f} s for {lasting:.0f} s of tests" if seconds == limit else ""
         if code in (0, NOTHING_TO_RUN):
             return SURVIVED
         failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - |$)", said, re.MULTILINE)
         return f"killed by {failed[1] if failed else repr(said.strip()[-200:])}"
-
-    def chosen(self, source: Source, change: Change) -> list[str]:
-        """Return tests of the function that a mutant is in: the room's own first, then the quickest."""
-        own = str(source.path.relative_to(PACKAGE))
-        room = tuple(concerning(source.path))
-        # What is compiled calls nothing that Python sees: whoever comes by its file may run it.
-        around = range(10**9) if is_kernel(source) else source.around(change)
-        callers = [
-            test
-            for test, (_, places) in self.reached.items()
-            if any(name == own and line in around for name, line in places)
-        ] or [test for test in self.reached if test.startswith(room)]
-        callers.sort(key=lambda test: (not test.startswith(room), self.reached[test][0]))
-        taken, total = [], 0.0
-        for test in callers:
-            total += self.reached[test][0]
-            if taken and total > self.budget:
-                break
-            taken.append(test)
-        files = list(dict.fromkeys(test.partition("::")[0] for test in taken))
-        return sorted(taken, key=lambda test: files.index(test.partition("::")[0]))
-
-
-def is_kernel(source: Source) -> bool:
-    return source.path.is_relative_to(PACKAGE / "kernels")
-
-
-def pytest_in(
-    tree: Path, tests: list[str], limit: float | None = None, **variables: str
-) -> tuple[int | None, str]:
-    """Run tests in a copy of the tree; return pytest's code, none if it takes longer, and what it said."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "reach", *tests]
-    # Kernels and byte code are kept beside their source: what no mutant changes is found there, and a mutant
-    # has another time of change, or name, and is compiled anew.
-    elsewhere = ("NUMBA_CACHE_DIR", "PYTHONDONTWRITEBYTECODE")
-    environment = {name: value for name, value in os.environ.items() if name not in elsewhere}
-    paths = [str(tree / "src"), str(tree / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment |= {"PYTHONPATH": os.pathsep.join(paths), "CI": "true", **variables}
-    environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        said = Path(folder, "words")
-        with said.open("wb") as file:
-            run = subprocess.Popen(
-                [*command, f"--basetemp={folder}/tmp"],
-                cwd=tree, env=environment, start_new_session=True, stdout=file, stderr=file,
-            )  # fmt: skip
-        try:
-            return run.wait(limit), said.read_text(errors="replace")
-        except subprocess.TimeoutExpired:
-            return None, ""
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(run.pid, signal.SIGKILL)
-            run.wait()
 
 
 def main() -> None:
@@ -165,12 +111,14 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=60, help="seconds of tests for a mutant, at most")
     parser.add_argument("--minutes", type=float, default=1e6, help="after which what there is is told")
     parser.add_argument("--out", type=Path, help="a file for one line of each mutant")
+    parser.add_argument("--reached", type=Path, help="what the tests come by: read, or written if not there")
     options = parser.parse_args()
     deadline = time.monotonic() + 60 * options.minutes
     chosen = sample(options.modules, options.count, options.seed)
+    prepare()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        clean, reached = unchanged(Path(folder), [source for source, _ in chosen], options.jobs)
-        judge = Judge(clean, reached, options.budget, deadline)
+        clean, reached = unchanged(Path(folder), [source for source, _ in chosen], options)
+        judge = Judge(clean, Chooser(reached, Mentions.of(ROOT), options.budget), deadline)
         with (options.out or Path(os.devnull)).open("w") as out:
             told(judged(judge, chosen, options.jobs), len(chosen), out)
 
@@ -211,11 +159,22 @@ def told(verdicts: Iterator[tuple[Source, Change, str]], count: int, out) -> Non
     print(f"{detected.total()} of {total.total()} mutants detected; no time for {count - total.total()}")
 
 
-def unchanged(folder: Path, sources: list[Source], jobs: int) -> tuple[Path, dict]:
-    """Run all tests that concern these files once, and note what they reach; leave out those that fail."""
+def unchanged(folder: Path, sources: list[Source], options: argparse.Namespace) -> tuple[Path, Reached]:
+    """Return a copy of the tree, and what tests that concern these files come by in it."""
     skipped = shutil.ignore_patterns(".git", ".venv*", "dist", "site", ".*_cache", ".hypothesis", "results")
     clean = shutil.copytree(ROOT, folder / "clean", ignore=skipped)
-    files = sorted({file for source in sources for test in concerning(source.path) for file in within(test)})
+    if options.reached and options.reached.exists():
+        return clean, json.loads(options.reached.read_text())
+    places = {OF_CONSTANTS, *(test for source in sources for test in concerning(source.path))}
+    files = sorted({file for place in places for file in within(place)})
+    reached = run_once(clean, folder, files, options.jobs)
+    if options.reached:
+        options.reached.write_text(json.dumps(reached))
+    return clean, reached
+
+
+def run_once(clean: Path, folder: Path, files: list[str], jobs: int) -> Reached:
+    """Run tests without any change, and note what they come by; leave out those that fail."""
     # Several parts for each job: what compiles first, compiles for all.
     parts = [part for k in range(3 * jobs) if (part := files[k :: 3 * jobs])]
 
@@ -230,7 +189,7 @@ def unchanged(folder: Path, sources: list[Source], jobs: int) -> tuple[Path, dic
         runs = list(pool.map(run, range(len(parts))))
     if wrong := sorted(place for found in runs for place in found["failed"]):
         print("left out, since they fail without any change:", *wrong, sep="\n  ", flush=True)
-    return clean, {test: what for found in runs for test, what in found["passed"].items()}
+    return {test: what for found in runs for test, what in found["passed"].items()}
 
 
 def within(test: str) -> list[str]:

@@ -47,9 +47,23 @@ class Source:
         start, end, new = change
         return self.text[:start] + new.encode() + self.text[end:]
 
+    def line(self, change: Change) -> int:
+        return self.text.count(b"\n", 0, change[0]) + 1
+
+    def statement(self, change: Change) -> range:
+        """Return the lines of the innermost statement that a change is in, without those of its body."""
+        line, found = self.line(change), range(1, len(self.starts) + 1)
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.stmt) and node.lineno <= line <= node.end_lineno:
+                body = [inner.lineno for inner in getattr(node, "body", []) if isinstance(inner, ast.stmt)]
+                end = max(node.lineno + 1, *body[:1]) if body else node.end_lineno + 1
+                if line < end and end - node.lineno <= len(found):
+                    found = range(node.lineno, end)
+        return found
+
     def around(self, change: Change) -> range:
         """Return the lines of the innermost function that a change is in; of the file, outside of all."""
-        line = self.text.count(b"\n", 0, change[0]) + 1
+        line = self.line(change)
         found = range(1, len(self.starts) + 1)
         for node in ast.walk(self.tree):
             if isinstance(node, ast.FunctionDef):
@@ -57,6 +71,11 @@ class Source:
                 if top <= line <= node.end_lineno and node.end_lineno - top < len(found):
                     found = range(top, node.end_lineno + 1)
         return found
+
+    def is_in_a_body(self, change: Change) -> bool:
+        """Whether a change is in what a function does, not in its defaults or outside of all."""
+        functions = (node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef))
+        return any(self.start(node.body[0]) <= change[0] < self.end(node) for node in functions)
 
     def differs(self, change: Change) -> bool:
         try:
@@ -71,8 +90,7 @@ class Source:
         last = self.text.find(b"\n", end) % (len(self.text) + 1)
         old = self.text[first:last].decode()
         changed = (self.text[first:start] + new.encode() + self.text[end:last]).decode()
-        number = self.text.count(b"\n", 0, start) + 1
-        return f"{self.path}:{number}: {' '.join(old.split())} -> {' '.join(changed.split())}"
+        return f"{self.path}:{self.line(change)}: {' '.join(old.split())} -> {' '.join(changed.split())}"
 
     def diff(self, change: Change) -> str:
         old, new = (text.decode().splitlines(keepends=True) for text in (self.text, self.changed(change)))

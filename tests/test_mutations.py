@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mutants import PACKAGE, ROOT, Judge, concerning
+from mutant_tests import PACKAGE, Chooser, Mentions
+from mutants import ROOT, Judge, concerning
 from mutations import Source, mutants
 
 
@@ -60,32 +61,56 @@ def test_a_change_is_told_in_one_line(tmp_path):
     assert "module.py:5: y = 3 -> y = 4" in lines
 
 
+def test_a_statement_ends_where_its_body_begins(tmp_path):
+    text = "if (\n    a\n    and b\n):\n    x = f(\n        1,\n    )\n"
+    (tmp_path / "module.py").write_text(text)
+    source = Source(tmp_path, Path("module.py"))
+    assert source.statement((text.index("b"), 0, "")) == range(1, 5)
+    assert source.statement((text.index("1"), 0, "")) == range(5, 8)
+
+
+def test_defaults_and_constants_are_in_no_body(tmp_path):
+    text = "A = 1\nclass C:\n    b = 2\n    def f(self, x=3):\n        return 4\n"
+    (tmp_path / "module.py").write_text(text)
+    source = Source(tmp_path, Path("module.py"))
+    assert [source.is_in_a_body((text.index(n), 0, "")) for n in "1234"] == [False, False, False, True]
+
+
 OWN = "tests/geometry/test_a.py"
-SLOW, QUICK, ELSEWHERE, OF_COSTS = (
-    f"{OWN}::slow", f"{OWN}::quick", f"{OWN}::elsewhere", "tests/costs/test_b.py::quickest"
+SLOW, QUICK, SECOND, CALLER, OF_COSTS = (
+    f"{OWN}::slow", f"{OWN}::quick[1]", f"{OWN}::quick[2]", f"{OWN}::caller", "tests/costs/test_b.py::f",
 )  # fmt: skip
 REACHED = {
-    SLOW: (5.0, [("geometry/base.py", 1)]),
-    QUICK: (1.0, [("geometry/base.py", 1)]),
-    OF_COSTS: (0.1, [("geometry/base.py", 1)]),
-    ELSEWHERE: (0.1, [("geometry/other.py", 1)]),
+    SLOW: (5.0, {"geometry/a.py": 1 << 4}),
+    QUICK: (1.0, {"geometry/a.py": 1 << 3 | 1 << 4}),
+    SECOND: (1.1, {"geometry/a.py": 1 << 4}),
+    OF_COSTS: (0.1, {"geometry/a.py": 1 << 4}),
+    CALLER: (0.1, {"geometry/b.py": 1 << 2}),
 }
 
 
 @pytest.mark.parametrize(
-    ("budget", "path", "expected"),
+    ("budget", "line", "expected"),
     [
-        (10.0, "geometry/base.py", [QUICK, SLOW, OF_COSTS]),
-        (6.0, "geometry/base.py", [QUICK, SLOW]),
-        (0.5, "geometry/base.py", [QUICK]),
-        (1.5, "geometry/__init__.py", [ELSEWHERE, QUICK]),
+        (10.0, 4, [QUICK, SLOW, SECOND, OF_COSTS, CALLER]),
+        (6.3, 4, [QUICK, SLOW, OF_COSTS, CALLER]),
+        (0.5, 4, [QUICK]),
+        (10.0, 3, [QUICK, SLOW, SECOND, OF_COSTS, CALLER]),
+        (1.5, 1, [QUICK, OF_COSTS, CALLER]),
     ],
 )
-def test_a_mutant_meets_those_of_its_room_first_then_the_quickest(budget, path, expected):
-    source = Source(ROOT, PACKAGE / path)
-    assert Judge(Path(), REACHED, budget, deadline=0.0).chosen(source, (0, 0, "")) == expected
+def test_a_mutant_meets_one_case_of_each_test_of_its_line_first(tmp_path, budget, line, expected):
+    folder = tmp_path / PACKAGE / "geometry"
+    folder.mkdir(parents=True)
+    (folder / "a.py").write_text("LIMIT = 3\ndef f(x):\n    y = x\n    return y + LIMIT\n")
+    (folder / "b.py").write_text("def g(x):\n    return f(x)\n")
+    source = Source(tmp_path, PACKAGE / "geometry/a.py")
+    chooser = Chooser(REACHED, Mentions.of(tmp_path), budget)
+    change = source.starts[line - 1], 0, ""
+    assert chooser.chosen(source, change, ("tests/geometry",)) == expected
 
 
 def test_after_the_deadline_there_is_no_verdict():
     source = Source(ROOT, PACKAGE / "geometry/base.py")
-    assert Judge(Path(), REACHED, budget=1.0, deadline=0.0).verdict(source, (0, 0, "")) == ""
+    judge = Judge(Path(), Chooser(REACHED, Mentions({}), budget=1.0), deadline=0.0)
+    assert judge.verdict(source, (0, 0, "")) == ""
