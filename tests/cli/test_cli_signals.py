@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from cli_runs import FAST, ratings, run
+from cli_runs import FAST, forked, ratings, run
 
 import rankfold as rf
 from rankfold.cli import completing
@@ -20,7 +20,7 @@ START = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
-sys.argv[0] = "rankfold"
+signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 """
 
 
@@ -38,12 +38,11 @@ def table(tmp_path_factory):
     return path
 
 
-def command(code, *words, **options):
-    """Run a command in a process of its own, after some code."""
-    script = f"{START}\n{code}\nfrom rankfold.cli import main\nmain()"
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+def command(code, *words):
+    """Run a command in a process that imports anew, after some code."""
+    script = f"{START}\nsys.argv[0] = 'rankfold'\n{code}\nfrom rankfold.cli import main\nmain()"
     words = [sys.executable, "-c", script, *map(str, words)]
-    return subprocess.run(words, text=True, timeout=600, check=False, **options)
+    return subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
 
 
 def test_signals_while_modules_are_imported_end_in_a_word():
@@ -109,7 +108,7 @@ last_fit.by_sweeps, Alternating.step = by_sweeps, signalled
 
 def test_sigterm_keeps_the_best_model(tmp_path, table):
     path = tmp_path / "m.rankfold"
-    done = command(STEPS, "complete", table, *FAST, "--tol", "1e-12", "-o", path)
+    done = forked(START + STEPS, "complete", table, *FAST, "--tol", "1e-12", "-o", path)
     assert done.returncode == 143, done.stderr
     assert f"interrupted after iteration 3; the best model so far is in {path}" in done.stderr
     assert "Traceback" not in done.stderr
@@ -126,7 +125,7 @@ os.replace = killed
 def test_a_process_that_is_killed_while_it_saves_leaves_the_old_model_intact(tmp_path, table):
     path = tmp_path / "m.rankfold"
     path.write_bytes(b"the model of an earlier run")
-    assert command(KILL, "complete", table, *FAST, "-o", path).returncode == -signal.SIGKILL
+    assert forked(START + KILL, "complete", table, *FAST, "-o", path).returncode == -signal.SIGKILL
     assert path.read_bytes() == b"the model of an earlier run"
     assert len(list(tmp_path.iterdir())) == 2  # and what was written so far beside it
 
@@ -199,24 +198,23 @@ def test_a_reader_that_has_seen_enough(model, table):
     """As `| head` does: the other end of the pipe is closed."""
     read, write = os.pipe()
     os.close(read)
-    done = command("", "predict", model, table, "--header", stdout=write)
+    done = forked(START, "predict", model, table, "--header", stdout=write)
     os.close(write)
     assert (done.returncode, done.stderr) == (141, "")
 
 
 def test_a_closed_standard_output(model, table, tmp_path):
-    close = {"preexec_fn": lambda: os.close(1)}
-    done = command("", "predict", model, table, "--header", **close)
+    done = forked(START, "predict", model, table, "--header", closed=1)
     assert (done.returncode, done.stderr) == (1, "rankfold: standard output is closed: name a file with -o\n")
     out = tmp_path / "out.csv"
-    done = command("", "predict", model, table, "-o", out, **close)
+    done = forked(START, "predict", model, table, "-o", out, closed=1)
     assert done.returncode == 0, done.stderr
     assert out.read_text().startswith("user,film,prediction\n")
 
 
 def test_a_closed_standard_error(model, table, tmp_path):
     out = tmp_path / "m.rankfold"
-    done = command("", "complete", table, *FAST, "-o", out, preexec_fn=lambda: os.close(2))
+    done = forked(START, "complete", table, *FAST, "-o", out, closed=2)
     assert done.returncode == 0
     assert rf.load(out).rank_ == 2
 
@@ -232,7 +230,7 @@ def test_a_closed_standard_error(model, table, tmp_path):
 def test_a_full_disk_below_standard_output_is_named(model, table, words):
     name, *options = words
     with open("/dev/full", "wb") as full:
-        done = command("", name, model, *([table] if options else []), *options, stdout=full)
+        done = forked(START, name, model, *([table] if options else []), *options, stdout=full.fileno())
     assert (done.returncode, done.stderr) == (1, "rankfold: standard output: No space left on device\n")
 
 

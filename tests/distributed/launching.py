@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pickle
 import signal
@@ -18,15 +19,18 @@ TESTS = Path(__file__).parents[1]
 LIMIT = 300  # seconds: for a machine that is busy, not for a hang
 
 
-def variables(size: int) -> dict[str, str]:
-    """Return what torchrun would set, but for the rank."""
+def free_port() -> str:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        return str(probe.getsockname()[1])
+
+
+def variables(size: int) -> dict[str, str]:
+    """Return what torchrun would set, but for the rank."""
     return {
         **os.environ,
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
+        "MASTER_PORT": free_port(),
         "WORLD_SIZE": str(size),
         "GLOO_SOCKET_IFNAME": "lo",
         "OMP_NUM_THREADS": "1",
@@ -68,9 +72,17 @@ def words(size: int, folder: Path) -> str:
 
 
 def on_ranks(size: int, folder: Path, *tasks: str) -> list[dict[str, Any]]:
-    """Return what each process found out of each task; they are forks of one, which imports for all."""
-    command = [sys.executable, "-m", "distributed.worker", str(folder), *tasks]
+    """Return what each process found out of each task."""
+    return in_turn(folder, (size, tasks))[0]
+
+
+def in_turn(folder: Path, *groups: tuple[int, tuple[str, ...]]) -> list[list[dict[str, Any]]]:
+    """Return what processes of one group after another found; all are forks of one, which imports for all."""
+    command = [sys.executable, "-m", "distributed.worker", str(folder)]
+    size = max(size for size, _ in groups)
+    given = [{"size": size, "port": free_port(), "tasks": tasks} for size, tasks in groups]
     env = {name: text for name, text in variables(size).items() if name != "RANK"}
+    env["GROUPS"] = json.dumps(given)
     folder.mkdir(exist_ok=True)
     parent = subprocess.Popen(command, env=env, cwd=folder, start_new_session=True)
     try:
@@ -79,4 +91,9 @@ def on_ranks(size: int, folder: Path, *tasks: str) -> list[dict[str, Any]]:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(parent.pid, signal.SIGKILL)
         parent.wait()
-    return [pickle.loads((folder / f"found-{rank}").read_bytes()) for rank in range(size)]
+    return [[found(folder, rank, size) for rank in range(size)] for size, _ in groups]
+
+
+def found(folder: Path, rank: int, size: int) -> Any:
+    """Return what a process wrote down."""
+    return pickle.loads((folder / f"found-{rank}-of-{size}").read_bytes())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import pickle
 import random
 import signal
 import subprocess
@@ -19,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from distributed.launching import LIMIT, ended, on_ranks, started, variables, words
+from distributed.launching import LIMIT, ended, found, on_ranks, started, variables, words
 from distributed.tasks import Tasks
 from distributed.threads import on_threads
 
@@ -75,7 +74,7 @@ def restarted(folder: Path, moment: float) -> Any:
         if agent.poll() is None:
             agent.kill()
     assert code == 0, (folder / "words").read_text()
-    return pickle.loads((folder / "found-0").read_bytes())[TASK]
+    return found(folder, 0, SIZE)[TASK]
 
 
 def _until(condition: Any, processes: list[Any]) -> None:

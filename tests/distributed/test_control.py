@@ -1,6 +1,6 @@
 """One mind: clock, callback, Ctrl-C, errors and arguments of all processes, and what they leave on disk.
 
-Two start-ups serve all tests: of three processes, and of two.
+One start-up serves all tests: of three processes, then of two.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 
 from distributed.cases import CASES, ON_THREE, ON_TWO
 from distributed.comparing import assert_same_run
-from distributed.launching import on_ranks
+from distributed.launching import in_turn
 from distributed.tasks import SOLVERS, Tasks
 from distributed.threads import on_threads
 from distributed.worker import one_process, summary
@@ -26,8 +26,8 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def found(folder):
-    """What each of three processes found, by task; the last one breaks their connections."""
+def both(folder):
+    """What each of three processes found, by task; the last one breaks their connections. Then of two."""
     tasks = (
         "resumed",
         "callback",
@@ -38,13 +38,19 @@ def found(folder):
         "places",
         "one fails",
     )
-    return on_ranks(SIZE, folder, *ON_THREE, *(f"task:{name}" for name in tasks))
+    on_three = *ON_THREE, *(f"task:{name}" for name in tasks)
+    return in_turn(folder, (SIZE, on_three), (2, (*ON_TWO, "task:resumed elsewhere", "task:damaged")))
 
 
 @pytest.fixture(scope="module")
-def others(found, folder):
+def found(both):
+    return both[0]
+
+
+@pytest.fixture(scope="module")
+def others(both):
     """What two processes make of what three wrote."""
-    return on_ranks(2, folder, *ON_TWO, "task:resumed elsewhere", "task:damaged")
+    return both[1]
 
 
 def every(found, task):

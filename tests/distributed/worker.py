@@ -1,10 +1,12 @@
 """One of several processes: does the tasks that it is asked for, in order, and writes down what it found.
 
-Without a RANK it becomes all of them, by forks: what takes seconds to import is imported once.
+Without a RANK it becomes all of them, by forks, one group after another: what takes seconds to import is
+imported once.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import sys
@@ -67,7 +69,7 @@ def done(name: str, group: Group, folder: Path) -> Any:
 def one_of_them(folder: str, *tasks: str) -> None:
     group = start(timeout=200)
     found = {name: done(name, group, Path(folder)) for name in tasks}
-    (Path(folder) / f"found-{group.rank}").write_bytes(pickle.dumps(found))
+    (Path(folder) / f"found-{group.rank}-of-{group.size}").write_bytes(pickle.dumps(found))
     group.leave()
 
 
@@ -97,8 +99,13 @@ def main(folder: str, *tasks: str) -> int:
         one_of_them(folder, *tasks)
         return 0
     import_module("torch.distributed")
-    children = [forked(rank, folder, *tasks) for rank in range(int(os.environ["WORLD_SIZE"]))]
-    return max([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0 for child in children])
+    for group in json.loads(os.environ["GROUPS"]):
+        os.environ.update(WORLD_SIZE=str(group["size"]), MASTER_PORT=group["port"])
+        children = [forked(rank, folder, *group["tasks"]) for rank in range(group["size"])]
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        if any(codes):
+            return 1
+    return 0
 
 
 if __name__ == "__main__":
