@@ -49,6 +49,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Let it all be collected in the end: some libraries complain of what is left."""
+    gc.unfreeze()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave what is marked `soak` or `docs` to those who ask for it: `make soak`, `make docs`."""
     marks = [mark for mark in ("soak", "docs") if mark not in config.option.markexpr]

@@ -1,7 +1,8 @@
 """Run the tests under all that they must not depend on: `python tests/matrix.py [--quick] [name ...]`.
 
-Each run is the part of the suite that its condition could break, in a process with its own environment;
-`--quick` takes a part of that part. A run that this machine cannot do is skipped, and says why.
+A quarter of an hour on two cores. Each run is the part of the suite that its condition could break, in a
+process with its own environment; `--quick` takes a part of that part. A run that this machine cannot do is
+skipped, and says why.
 """
 
 from __future__ import annotations
@@ -51,10 +52,34 @@ ROUNDING = (
     "test_linalg.py",
 )
 ALL_SOLVERS = ("baselines", "solvers")
+# As much of the processor's rounding as decides anything, where it is most like this one.
+ALIKE = ("baselines", "costs", "geometry", "selection", "solvers", "test_linalg.py")
+THREADED = ("entries", "kernels", "selection", "solvers", "test_linalg.py", "test_tall.py")
 TERMINAL = ("cli", "run", "examples", "report")
-DRAWN = ("costs", "data", "entries", "geometry", "kernels", "report", "test_linalg.py")  # with hypothesis
-WHOLE = ("",)
-EVERYTHING = ("-m", "docs or soak or not soak")  # with what `make test` leaves out
+DRAWN = (
+    "costs",
+    "data",
+    "entries",
+    "estimators",
+    "geometry",
+    "kernels",
+    "report",
+    "solvers",
+    "test_linalg.py",
+)
+PROPERTIES = ("-m", "hypothesis")
+# What the runs on other processors do not have, in random order too.
+REST = (
+    "checks", "cli", "data", "distributed", "examples", "experiments", "fuzz", "golden", "interop", "metrics",
+    "report", "run",
+)  # fmt: skip
+# What writes: files, folders, caches of kernels.
+WRITING = (
+    "cli", "data", "entries/test_on_disk.py", "estimators/completion/test_spilled_fits.py",
+    "estimators/test_model_files.py", "examples", "experiments", "fuzz", "golden", "kernels", "report", "run",
+    "test_atomic.py", "test_writers.py",
+)  # fmt: skip
+SOAK = ("-m", "docs or soak or not soak")  # with what `make test` leaves out
 OTHER_USER = "nobody"
 
 
@@ -71,10 +96,18 @@ class Run:
     read_only: bool = False
 
 
-def on_cpu(name: str, blas: str, numba: str, feature: str, quick: tuple[str, ...], **more: str) -> Run:
-    """The numerical tests with the BLAS kernels and the machine code of another processor."""
+def on_cpu(
+    name: str,
+    blas: str,
+    numba: str,
+    feature: str,
+    *tests: tuple[str, ...],
+    order: tuple[str, ...],
+    **more: str,
+) -> Run:
+    """Numerical tests with the BLAS kernels and the machine code of another processor, in random order."""
     variables = {"OPENBLAS_CORETYPE": blas, "NUMBA_CPU_NAME": numba, **more}
-    return Run(name, NUMERICAL, quick, variables, cpu_feature=feature)
+    return Run(name, *tests, variables, order, cpu_feature=feature)
 
 
 def runs(seed: int) -> list[Run]:
@@ -82,23 +115,23 @@ def runs(seed: int) -> list[Run]:
     one_thread = {"RANKFOLD_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     shuffled = ("--random-order", f"--random-order-seed={seed}")
     simd = " ".join(np.show_config(mode="dicts")["SIMD Extensions"].get("found", []))
-    terminals = {
-        "colour": {"FORCE_COLOR": "1"},
-        "narrow": {"COLUMNS": "40"},
-        "actions": {"GITHUB_ACTIONS": "true"},
-    }
+    # One colour is as good as another: what a terminal says of itself is said all at once.
+    terminal = {"FORCE_COLOR": "1", "COLUMNS": "40", "GITHUB_ACTIONS": "true"}
+    without_simd = {"NPY_DISABLE_CPU_FEATURES": simd}
     return [
-        on_cpu("haswell", "Haswell", "haswell", "avx2", ROUNDING),
-        on_cpu("skylake", "SkylakeX", "skylake-avx512", "avx512f", ROUNDING),
-        on_cpu("nehalem", "Nehalem", "nehalem", "sse4.2", ALL_SOLVERS, NPY_DISABLE_CPU_FEATURES=simd),
-        Run("one-thread", NUMERICAL, ("kernels", "selection"), one_thread),
-        *(Run(name, TERMINAL, ("cli/test_cli_app.py",), value) for name, value in terminals.items()),
-        Run("locale", (*TERMINAL, "data"), ("data",), {"LC_ALL": "C", "TZ": "Asia/Kathmandu"}),
-        Run("read-only", WHOLE, ("data", "report", "test_linalg.py"), read_only=True),
-        Run("order", WHOLE, ("data", "run"), options=shuffled),
+        on_cpu("haswell", "Haswell", "haswell", "avx2", NUMERICAL, ROUNDING, order=shuffled),
+        on_cpu("skylake", "SkylakeX", "skylake-avx512", "avx512f", ALIKE, ROUNDING, order=shuffled),
+        on_cpu(
+            "nehalem", "Nehalem", "nehalem", "sse4.2", NUMERICAL, ALL_SOLVERS, order=shuffled, **without_simd
+        ),
+        Run("one-thread", THREADED, ("kernels", "selection"), one_thread),
+        Run("terminal", TERMINAL, ("cli/test_cli_app.py",), terminal),
+        Run("locale", ("cli", "data", "report"), ("data",), {"LC_ALL": "C", "TZ": "Asia/Kathmandu"}),
+        Run("read-only", WRITING, ("data", "report", "test_linalg.py"), read_only=True),
+        Run("order", REST, ("data", "run"), options=shuffled),
         *(
             Run(f"seed-{k}", DRAWN, ("data", "test_linalg.py"),
-                options=("--hypothesis-profile=random", f"--hypothesis-seed={k}"))
+                options=("--hypothesis-profile=random", f"--hypothesis-seed={k}", *PROPERTIES))
             for k in (1, 2, 3)
         ),
     ]  # fmt: skip
@@ -136,7 +169,7 @@ def other_user() -> dict[str, Any]:
     return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
 
 
-def start(run: Run, quick: bool, folder: Path) -> subprocess.CompletedProcess[str]:
+def start(run: Run, asked: argparse.Namespace, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run pytest under the condition; what numba compiles and what tests write is kept in `folder`."""
     root, identity = ROOT, {}
     variables = os.environ | {"PYTHONPATH": python_path(ROOT)} | run.environment
@@ -146,9 +179,9 @@ def start(run: Run, quick: bool, folder: Path) -> subprocess.CompletedProcess[st
         root, identity = read_only_copy(folder), other_user()
         variables |= {"PYTHONPATH": python_path(root), "HOME": "/nonexistent", "TMPDIR": str(folder)}
         variables |= {"USER": OTHER_USER, "LOGNAME": OTHER_USER}
-    tests = [str(Path("tests", part)) for part in (run.quick if quick else run.tests)]
+    tests = [str(Path("tests", part)) for part in (run.quick if asked.quick else run.tests)]
     python = interpreter_for_others() if run.read_only else sys.executable
-    options = (*run.options, *(() if quick else EVERYTHING))
+    options = (*(SOAK if asked.soak else ()), *run.options)
     command = [python, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", *options, *tests]
     print(
         f"\n{run.name}: {shlex.join([f'{k}={v}' for k, v in run.environment.items()] + command)}", flush=True
@@ -183,13 +216,13 @@ def counts_of(output: str) -> Counter[str]:
     return Counter({k.rstrip("s"): int(n) for n, k in re.findall(r"(\d+) (\w+)", found[-1] if found else "")})
 
 
-def result_of(run: Run, quick: bool, folder: Path) -> tuple[str, Counter[str]]:
+def result_of(run: Run, asked: argparse.Namespace, folder: Path) -> tuple[str, Counter[str]]:
     """Do one run; return what to say of it and its counts."""
     if reason := obstacle(run):
         return f"skipped: {reason}", Counter()
     folder.mkdir()
     began = time.monotonic()
-    done = start(run, quick, folder)
+    done = start(run, asked, folder)
     counts = counts_of(done.stdout)
     if done.returncode != 0:
         print(done.stdout[-20_000:], done.stderr[-5_000:])
@@ -208,6 +241,7 @@ def main() -> int:
     parser.add_argument(
         "--quick", action="store_true", help="the part that takes less than ten minutes on two cores"
     )
+    parser.add_argument("--soak", action="store_true", help="with what `make test` leaves out")
     parser.add_argument("--seed", type=int, help="of the random order; the same in every run where CI is set")
     asked = parser.parse_args()
     if unknown := set(asked.name) - set(names):
@@ -217,7 +251,7 @@ def main() -> int:
         run for run in runs(drawn if asked.seed is None else asked.seed) if run.name in (asked.name or names)
     ]
     with tempfile.TemporaryDirectory(prefix="rankfold-matrix-") as folder:
-        results = {run.name: result_of(run, asked.quick, Path(folder, run.name)) for run in chosen}
+        results = {run.name: result_of(run, asked, Path(folder, run.name)) for run in chosen}
     print("\n" + "\n".join(f"{name:<12} {said}" for name, (said, _) in results.items()))
     total = sum((counts for _, counts in results.values()), Counter())
     print(f"{total['passed']} passed, {total['failed']} failed")

@@ -92,28 +92,32 @@ class Chooser:
         if not source.is_in_a_body(change):
             taken.update(dict.fromkeys(test for test in self.reached if test.startswith(OF_CONSTANTS)))
         left = self.budget
-        for lines in self.nearer_and_nearer(source, change):
-            for test in self.ordered(lines, source.path.stem, room):
+        for tests in self.nearer_and_nearer(source, change, room):
+            for test in tests:
                 seconds = self.reached[test][0] + OVERHEAD
                 if test not in taken and (seconds <= left or not taken):
                     taken[test] = None
                     left -= seconds
         return list(taken)
 
-    def nearer_and_nearer(self, source: Source, change: Change) -> Iterator[Lines]:
-        own = str(source.path.relative_to(PACKAGE))
-        yield {own: bits(source.statement(change))}
-        yield {own: bits(source.around(change))}
-        yield from self.mentions.around(names_of(source, change))
-        yield {own: -1}
+    def nearer_and_nearer(self, source: Source, change: Change, room: tuple[str, ...]) -> Iterator[list[str]]:
+        own, stem = str(source.path.relative_to(PACKAGE)), source.path.stem
+        by_hops = self.mentions.around(names_of(source, change))
+        yield self.ordered(self.coming_by({own: bits(source.statement(change))}), stem, room)
+        # What others run for them, in processes of their own, is not seen to come by.
+        yield self.ordered([test for test in self.reached if f"test_{stem}" in test], stem, room)
+        for lines in ({own: bits(source.around(change))}, *by_hops, {own: -1}):
+            yield self.ordered(self.coming_by(lines), stem, room)
 
-    def ordered(self, lines: Lines, stem: str, room: tuple[str, ...]) -> list[str]:
-        """Return the tests that come by some lines: one case of each first; the room's own, the quickest."""
-        found = [
+    def coming_by(self, lines: Lines) -> list[str]:
+        return [
             test
             for test, (_, places) in self.reached.items()
             if any(places.get(file, 0) & mask for file, mask in lines.items())
         ]
+
+    def ordered(self, found: list[str], stem: str, room: tuple[str, ...]) -> list[str]:
+        """Return tests, one case of each first; the room's own, the quickest."""
         found.sort(key=lambda test: self.reached[test][0])
         cases, nth = Counter[str](), {}
         for test in found:

@@ -45,6 +45,7 @@ ALSO = {
     "linalg/exchange": ["tests/test_exchange.py"],
     "linalg/lines": ["tests/test_on_gpu.py", "tests/solvers/test_gauss_newton.py"],
     "linalg/on_gpu": ["tests/test_on_gpu.py", "tests/test_exchange.py"],
+    "selection": ["tests/metrics", "tests/baselines"],
     "run": ["tests/distributed", "tests/solvers/test_checkpoints.py"],
     "problem": ["tests/solvers", "tests/run"],
 }

@@ -95,8 +95,8 @@ REACHED = {
         (10.0, 4, [QUICK, SLOW, SECOND, OF_COSTS, CALLER]),
         (6.3, 4, [QUICK, SLOW, OF_COSTS, CALLER]),
         (0.5, 4, [QUICK]),
-        (10.0, 3, [QUICK, SLOW, SECOND, OF_COSTS, CALLER]),
-        (1.5, 1, [QUICK, OF_COSTS, CALLER]),
+        (10.0, 3, [QUICK, CALLER, SLOW, SECOND, OF_COSTS]),
+        (1.5, 1, [CALLER, QUICK, OF_COSTS]),
     ],
 )
 def test_a_mutant_meets_one_case_of_each_test_of_its_line_first(tmp_path, budget, line, expected):

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,32 +41,6 @@ def variables(size: int) -> dict[str, str]:
     }
 
 
-def started(
-    size: int, folder: Path, *arguments: str, module: str = "distributed.worker"
-) -> list[subprocess.Popen[bytes]]:
-    """Start `size` processes of a module, whose words go to files in `folder`."""
-    folder.mkdir(exist_ok=True)
-    given = variables(size)
-    command = [sys.executable, "-m", module, *arguments]
-    processes = []
-    for rank in range(size):
-        with (folder / f"words-{rank}").open("wb") as words:
-            env = given | {"RANK": str(rank)}
-            processes.append(subprocess.Popen(command, env=env, cwd=folder, stdout=words, stderr=words))
-    return processes
-
-
-def ended(processes: list[subprocess.Popen[bytes]], limit: float = LIMIT) -> list[int]:
-    """Wait for all, and return how they ended; none is left behind."""
-    try:
-        return [process.wait(limit) for process in processes]
-    finally:
-        for process in processes:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-
-
 def words(size: int, folder: Path) -> str:
     """Return what all have said."""
     return "\n".join((folder / f"words-{rank}").read_text() for rank in range(size))
@@ -77,21 +52,29 @@ def on_ranks(size: int, folder: Path, *tasks: str) -> list[dict[str, Any]]:
 
 
 def in_turn(folder: Path, *groups: tuple[int, tuple[str, ...]]) -> list[list[dict[str, Any]]]:
-    """Return what processes of one group after another found; all are forks of one, which imports for all."""
-    command = [sys.executable, "-m", "distributed.worker", str(folder)]
-    size = max(size for size, _ in groups)
-    given = [{"size": size, "port": free_port(), "tasks": tasks} for size, tasks in groups]
-    env = {name: text for name, text in variables(size).items() if name != "RANK"}
-    env["GROUPS"] = json.dumps(given)
+    """Return what processes of one group after another found."""
+    with forks(folder, *({"size": size, "tasks": tasks} for size, tasks in groups)) as parent:
+        assert parent.wait(LIMIT) == 0, words(max(size for size, _ in groups), folder)
+    return [[found(folder, rank, size) for rank in range(size)] for size, _ in groups]
+
+
+@contextlib.contextmanager
+def forks(folder: Path, *groups: dict[str, Any]) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a process that imports for all, and becomes one group after another; none is left behind.
+
+    A group has a `size`, and does `tasks`, or is a `command`; one that `may fail` does not end it.
+    """
+    env = {name: text for name, text in variables(groups[0]["size"]).items() if name != "RANK"}
+    env["GROUPS"] = json.dumps([{"port": free_port(), **group} for group in groups])
     folder.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "distributed.worker", str(folder)]
     parent = subprocess.Popen(command, env=env, cwd=folder, start_new_session=True)
     try:
-        assert parent.wait(LIMIT) == 0, words(size, folder)
+        yield parent
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(parent.pid, signal.SIGKILL)
         parent.wait()
-    return [[found(folder, rank, size) for rank in range(size)] for size, _ in groups]
 
 
 def found(folder: Path, rank: int, size: int) -> Any:

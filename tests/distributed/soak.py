@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from distributed.launching import LIMIT, ended, found, on_ranks, started, variables, words
+from distributed.launching import LIMIT, forks, found, variables, words
 from distributed.tasks import Tasks
 from distributed.threads import on_threads
 
@@ -43,17 +43,18 @@ def uninterrupted(folder: Path) -> Any:
 
 def killed_and_resumed(folder: Path, victim: int, moment: float, task: str = TASK) -> Report:
     """Kill one process so long after the first checkpoint, and start the run again."""
-    processes = started(SIZE, folder, str(folder), task)
-    try:
-        _until(lambda: (folder / "run" / "manifest.json").exists(), processes)
+    groups = {"size": SIZE, "tasks": [task], "may fail": True}, {"size": SIZE, "tasks": [AGAIN]}
+    with forks(folder, *groups) as parent:
+        _until(lambda: (folder / "run" / "manifest.json").exists(), [parent])
         time.sleep(moment)
-        processes[victim].send_signal(signal.SIGKILL)
+        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
+        os.kill(int(children[victim]), signal.SIGKILL)
         began = time.monotonic()
-    finally:
-        ended(processes)
-    waited, said = time.monotonic() - began, words(SIZE, folder)
-    found = on_ranks(SIZE, folder, AGAIN)[0][AGAIN]
-    return Report(found, waited, said, [path.name for path in (folder / "run").rglob("*.tmp")])
+        _until(lambda: (folder / "ended-0").exists(), [parent])
+        waited = time.monotonic() - began
+        assert parent.wait(LIMIT) == 0, words(SIZE, folder)
+    half = [path.name for path in (folder / "run").rglob("*.tmp")]
+    return Report(found(folder, 0, SIZE)[AGAIN], waited, words(SIZE, folder), half)
 
 
 def restarted(folder: Path, moment: float) -> Any:

@@ -12,7 +12,7 @@ from pyarrow import parquet
 from sklearn.exceptions import ConvergenceWarning
 
 import rankfold as rf
-from distributed.launching import ended, started, words
+from distributed.launching import LIMIT, forks, words
 from distributed.tasks import Tasks
 from distributed.threads import on_threads
 from rankfold.costs.completion import Completion
@@ -142,7 +142,8 @@ def test_the_command_writes_one_model(folder, triples):
     command = "complete", f"{folder}/shards/*", "--row", "user", "--col", "item", "--value", "stars"
     options = "--rank", "2", "--no-bias", "--regularization", "0", "--json", "-o", str(model)
     place = folder / "command"
-    assert ended(started(SIZE, place, *command, *options, module="rankfold")) == [0, 0], words(SIZE, place)
+    with forks(place, {"size": SIZE, "command": [*command, *options]}) as parent:
+        assert parent.wait(LIMIT) == 0, words(SIZE, place)
     said = json.loads((place / "words-0").read_text())
     assert (said["processes"], said["entries"], said["shape"]) == (2, len(triples), [120, 40])
     assert (place / "words-1").read_text() == ""

@@ -80,7 +80,12 @@ class OnFeatures(RegressorMixin, BaseEstimator):
     [model(rank=1, regularization=1.0, bias=False)], expected_failed_checks=lambda _: EXPECTED
 )
 def test_checks(estimator, check):
-    check(estimator)
+    if check.func.__name__ not in EXPECTED:
+        return check(estimator)
+    try:
+        check(estimator)
+    except Exception as error:  # pytest would spend most of a second to show where
+        raise AssertionError(repr(error)) from None
 
 
 @parametrize_with_checks([OnFeatures()])
@@ -90,8 +95,9 @@ def test_checks_on_features(estimator, check):
 
 def test_in_a_pipeline():
     X, y, _ = ratings()
-    moved = make_pipeline(FunctionTransformer(lambda pairs: pairs - 5), model()).fit(X + 5, y)
-    np.testing.assert_array_equal(moved.predict(X + 5), model().fit(X, y).predict(X))
+    plain = model(regularization=1.0, bias=False)
+    moved = make_pipeline(FunctionTransformer(lambda pairs: pairs - 5), clone(plain)).fit(X + 5, y)
+    np.testing.assert_array_equal(moved.predict(X + 5), plain.fit(X, y).predict(X))
 
 
 def test_clones_have_the_settings_and_nothing_else():

@@ -151,3 +151,14 @@ def test_repr_shows_both_ends(trace):
     assert lines[1].split()[:3] == ["iteration", "value", "gradient"]
     assert [line.split()[0] for line in lines[2:]] == ["0", "1", "2", "...", "9", "10", "11", "12"]
     assert len(repr(ODD).splitlines()) == 4
+
+
+def test_an_array_without_a_column_is_no_trace_but_for_the_counted_blocks():
+    whole = np.asarray(Trace([TraceRow(0, 4.0, 2.0, 0.0)]))
+    for name in whole.dtype.names:
+        rest = whole[[other for other in whole.dtype.names if other != name]]
+        if name == "blocks":
+            assert Trace.from_array(rest)[0].value == 4.0
+        else:
+            with pytest.raises(ValueError, match=r"no trace has the shape \(1,\)"):
+                Trace.from_array(rest)

@@ -236,6 +236,13 @@ def test_growth_counts_the_work_that_it_takes():
     assert counts.gradients == cost.products + 1 == 11  # one for the value here
 
 
+def test_symmetric_pairs_take_two_products_each():
+    cost, counts = Asked((20, 20)), Counts()
+    L = np.random.default_rng(0).standard_normal((20, 2))
+    dominant_pairs(cost, L, L, 1, symmetric=True, counts=counts)
+    assert counts.gradients == cost.products == 18  # nine times two: of width 2 there is no more room
+
+
 def one_pair_left():
     """A completion at rank 1, of whose gradient one pair stands out; and that pair, outside W."""
     data, cost = completion((300, 250), 2, 12.0, condition=3.0)

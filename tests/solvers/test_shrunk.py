@@ -41,6 +41,12 @@ def test_what_is_wrong_is_drawn_anew_beside_the_rest():
     assert_allclose(found.T @ found, np.eye(4), atol=1e-12)
     assert np.all(np.abs(found[:, wrong].T @ X[:, wrong]) < 0.9)
     assert module._redrawn(rng, X, np.zeros(4, bool)) is X
+    drawn = np.random.default_rng(1)
+    found = module._redrawn(np.random.default_rng(1), X, np.array([False, True, False, False]))
+    other = drawn.standard_normal(30)
+    kept = np.delete(X, 1, axis=1)
+    beside = other - kept @ (kept.T @ other)  # what was wrong may come again: it is not kept out
+    assert_allclose(np.abs(found[:, 1] @ beside), np.linalg.norm(beside), rtol=1e-12)
 
 
 @pytest.mark.parametrize("geometry", [rf.FullRank, rf.Embedded, rf.Polar], ids=lambda kind: kind.__name__)
