@@ -191,3 +191,13 @@ class Tasks:
                 raise ValueError("only here")
 
         return refusal(lambda: self.run(callback=failing))
+
+    def on_gpus(self):
+        from distributed.on_gpus import together
+
+        return together(self.group)
+
+    def with_nccl(self):
+        from distributed.on_gpus import with_nccl
+
+        return with_nccl()

@@ -6,6 +6,7 @@ One start-up serves all tests: of three processes, then of two.
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 
 import pytest
 
@@ -39,7 +40,9 @@ def both(folder):
         "one fails",
     )
     on_three = *ON_THREE, *(f"task:{name}" for name in tasks)
-    return in_turn(folder, (SIZE, on_three), (2, (*ON_TWO, "task:resumed elsewhere", "task:damaged")))
+    more = ["task:on gpus"] if find_spec("triton") else []
+    on_two = *ON_TWO, "task:resumed elsewhere", "task:damaged", *more
+    return in_turn(folder, (SIZE, on_three), (2, on_two))
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +98,16 @@ def test_what_is_no_manifest_is_refused_everywhere(others):
         assert "no manifest" in rank["manifest"]
         assert "is no folder" in rank["file"]
         assert "over any number of processes" in rank["alone"]
+
+
+@pytest.mark.skipif(not find_spec("triton"), reason="no Triton")
+def test_entries_in_tensors_give_the_run_of_those_in_memory(others):
+    """On a GPU, or what stands in for it: `test_gpu_ranks` has more of it."""
+    from distributed.on_gpus import in_memory, same_runs
+
+    alone = in_memory()
+    for found in every(others, "on gpus"):
+        same_runs(found, alone)
 
 
 def test_a_callback_of_one_stops_all_by_one_clock(found):

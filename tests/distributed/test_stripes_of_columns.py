@@ -118,7 +118,7 @@ def run(group, data, stripes, room=1e9, penalty=None):
 def test_a_run_is_the_same_in_stripes_and_takes_no_more_bytes(data):
     values, factors, _ = run(Group(), data, 1)
     matrix = SHAPE[1] * RANK * 8
-    for room, times in ((3 * matrix, 3), (3 * matrix - 1, 4)):  # of three kept, or sent once more
+    for room, times in ((3 * matrix, 3), (matrix, 3), (matrix - 1, 4)):  # all kept, R, or sent once more
         ranks = on_threads(2, lambda group, room=room: run(group, data, 4, room))
         for found, (L, R), (small, large, sent) in ranks:
             assert len(found) == len(values)
@@ -128,6 +128,27 @@ def test_a_run_is_the_same_in_stripes_and_takes_no_more_bytes(data):
             assert sent - times * matrix < 1200  # what is small
         np.testing.assert_array_equal(ranks[0][0], ranks[1][0])
         np.testing.assert_array_equal(ranks[0][1][0], ranks[1][1][0])
+
+
+def test_no_more_is_kept_than_there_is_room_for():
+    group = Group(room=2 * 4 * 8)  # two matrices
+    stripes, seen = Stripes(Places(group, (0, 4)), 2), []
+    R, dR, other = (Sharded(np.full((4, 1), float(k)), stripes.places) for k in range(3))
+
+    def kept():
+        return [
+            next(k for k, each in enumerate((R, dR, other)) if each is matrix) for matrix, *_ in group.recent
+        ]
+
+    for matrices in ([R], [R, dR], [other, dR], [dR, R]):
+        stripes.each(matrices, lambda s, *rows: seen.append(kept()))
+        seen.append(kept())
+    # while they come, and then: the first of those asked for, beside another of them, or the one before
+    assert seen == [[], [], [0], [0], [0], [0], [0], [0], [0, 2], [0], [0], [0, 1]]
+    group.room = 3 * 4 * 8
+    group.recent.clear()
+    stripes.each([R, dR], lambda s, *rows: None)
+    assert kept() == [0, 1]
 
 
 def test_offsets_and_their_penalty_are_the_same_in_stripes(data):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import queue
 import threading
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from rankfold.distributed import Group
@@ -19,6 +22,7 @@ class Meeting:
         self.barrier = threading.Barrier(size, timeout=LIMIT)
         self.notes: dict[str, Any] = {}
         self.lock = threading.Lock()
+        self.mail: dict[Any, queue.Queue[Any]] = defaultdict(queue.Queue)  # by sender, receiver and tag
 
     def exchanged(self, rank: int, thing: Any) -> list[Any]:
         """Return everybody's things."""
@@ -46,16 +50,20 @@ class Dist:
     def __init__(self, meeting: Meeting, rank: int) -> None:
         self.meeting, self.rank = meeting, rank
 
-    def all_gather(self, parts: list[Any], own: Any, async_op: bool = False) -> None:
-        for part, other in zip(parts, self.meeting.exchanged(self.rank, own.clone()), strict=True):
-            part.copy_(other)
+    def isend(self, tensor: Any, to: int, tag: int) -> Letter:
+        with self.meeting.lock:
+            box = self.meeting.mail[self.rank, to, tag]
+        box.put(tensor.clone())
+        return Letter(self.meeting)
+
+    def irecv(self, room: Any, of: int, tag: int) -> Letter:
+        with self.meeting.lock:
+            return Letter(self.meeting, self.meeting.mail[of, self.rank, tag], room)
 
     def all_reduce(self, tensor: Any) -> None:
         tensor.copy_(sum(self.meeting.exchanged(self.rank, tensor.clone())))
 
-    def all_to_all_single(
-        self, out: Any, sent: Any, theirs: list[int], lengths: list[int], async_op: bool = False
-    ) -> None:
+    def all_to_all_single(self, out: Any, sent: Any, theirs: list[int], lengths: list[int]) -> None:
         pieces = self.meeting.exchanged(self.rank, sent.clone().split(lengths))
         at = 0
         for piece, length in zip((each[self.rank] for each in pieces), theirs, strict=True):
@@ -63,13 +71,31 @@ class Dist:
             at += length
 
 
+@dataclass
+class Letter:
+    """A tensor on its way, or that was sent."""
+
+    meeting: Meeting
+    box: queue.Queue[Any] | None = None
+    room: Any = None
+
+    def wait(self) -> None:
+        while self.box is not None:
+            try:
+                self.room.copy_(self.box.get(timeout=0.1))
+                return
+            except queue.Empty:
+                if self.meeting.barrier.broken:
+                    raise threading.BrokenBarrierError from None
+
+
 class ThreadGroup(Group):
     """A group whose processes are threads."""
 
-    def _do(self, call: Callable[[Any], Any], nbytes: int, large: bool = False) -> None:
+    def _do(self, call: Callable[[Any], Any], nbytes: int, large: bool = False) -> Any:
         self._calls += 1
         self.traffic.count(nbytes, large)
-        call(Dist(self.store, self.rank))
+        return call(Dist(self.store, self.rank))
 
     def leave(self, why: str = "") -> None:
         self.recent.clear()

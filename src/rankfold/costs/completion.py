@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from rankfold.costs.base import Array, Cost, Evaluation, LineBlocks, Products
 from rankfold.costs.losses import Loss
 from rankfold.costs.start import shortened
-from rankfold.entries.devices import gpu_store, usable_device
+from rankfold.entries.devices import gpu_store, moved, usable_device
 from rankfold.entries.given_arrays import own_sparse, real_vector, with_holes
 from rankfold.entries.lanczos import dominant_svd, random_block
 from rankfold.entries.observed import Duplicates, Observed
@@ -194,12 +194,7 @@ class Completion(Cost):
         place = usable_device(device)
         if place == "cpu":
             return self
-        side = self.observed.by_row
-        data = side.data.astype(self.observed.dtype, copy=False)  # the only type that it is computed in there
-        weights = data[:, 1] if self.observed.weighted else None
-        entries = side.keys.astype(np.int64), side.indices.astype(np.int64), data[:, 0]
-        store = gpu_store(place).from_triples(*entries, self.shape, weights, "keep", place)
-        return self.from_observed(store, self.loss)
+        return self.from_observed(moved(self.observed, place), self.loss)
 
     def fingerprint(self) -> dict[str, str | float]:
         """That of the entries, where they have one, and the loss."""
@@ -248,7 +243,8 @@ class Completion(Cost):
         """Return S = ∇f(L Rᵀ), whose entries outside Ω are zero."""
         if not L.shape[1]:  # W = 0
             xp, place = array_namespace(L), device_of(L)
-            L, R = (xp.zeros((d, 1), dtype=L.dtype, device=place) for d in self.shape)
+            none = xp.zeros((0, 1), dtype=L.dtype, device=place)
+            L, R = L @ none, R @ none  # zeros, each where its row is
         return self.store.gradient(L, R, self.loss)
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int = 1) -> NDArray[np.float64]:

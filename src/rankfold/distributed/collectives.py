@@ -10,13 +10,14 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.distributed.wire import Traffic, as_library_of, dtype_of, none_of, padded_to, the_torch
+from rankfold.distributed.wire import Traffic, as_library_of, dtype_of, none_of, the_torch
 
 Array = Any  # NumPy's, or torch's
 TIMEOUT = 120.0  # seconds that others may take for one pass; torch would wait for half an hour
 ROOM = 1e9  # bytes of others' rows that a process keeps from one pass to the next
 KEPT = 3  # whole arrays that are kept: R, its change, and one more
 _SMALL = 1 << 16  # bytes that are sent to everybody, and added there
+_TAGS = 1 << 20  # exchanges that have names of their own: more than are ever on their way at a time
 
 
 class RanksError(RuntimeError):
@@ -55,13 +56,18 @@ class Collectives:
     recent: list[tuple[Any, Any, Array]] = field(default_factory=list, repr=False)
     _calls: int = 0
 
+    @property
+    def alone(self) -> bool:
+        """Whether there is nobody else to exchange anything with."""
+        return self.size == 1
+
     def sum(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """Return the sum of everybody's numbers, the same bits everywhere.
 
         Few numbers are added in the order of the ranks, so that their bits do not depend on what they are
         summed together with, as those of torch's sums do: a resumed run asks for others together.
         """
-        if self.size == 1:
+        if self.alone:
             return numbers
         if numbers.nbytes <= _SMALL:
             total, *others = self.stacked(numbers)
@@ -78,12 +84,11 @@ class Collectives:
 
     def stacked(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """Return everybody's numbers, of one shape and type, in the order of the ranks."""
-        if self.size == 1:
+        if self.alone:
             return numbers[None]
-        own = self._tensor(np.ascontiguousarray(numbers))
-        out = own.new_empty((self.size * own.numel(),))
-        parts = list(out.reshape(self.size, -1).unbind())
-        self._do(lambda dist: dist.all_gather(parts, own.reshape(-1)), own.nbytes)
+        own = self._tensor(np.ascontiguousarray(numbers)).reshape(-1)
+        out = own.new_empty((self.size, own.numel()))
+        self._swapping([own] * self.size, out.unbind(), own.nbytes)()
         return np.asarray(out.cpu().numpy().reshape(self.size, *np.shape(numbers)))
 
     def texts(self, text: bytes) -> list[bytes]:
@@ -100,25 +105,14 @@ class Collectives:
 
     def gathering(self, block: Array, cuts: Sequence[int], exact: bool = False) -> Coming:
         """Begin what `gathered` does: whoever takes the rows waits for them."""
-        if self.size == 1:
+        if self.alone:
             return Coming(lambda: block)
         own = self._on_wire(block, exact)
         lengths, width = np.diff(cuts).tolist(), own.shape[1]
-        rows = max(lengths)
-        padded = own if own.shape[0] == rows else padded_to(own, rows)
-        out = padded.new_empty((self.size * rows, width))
-        parts = list(out.reshape(self.size, rows, width).unbind())
-        nbytes = cuts[-1] * width * own.element_size()
-        work = self._do(lambda dist: dist.all_gather(parts, padded, async_op=True), nbytes, large=True)
-
-        def made() -> Array:
-            if len(set(lengths)) == 1:
-                return as_library_of(block, out)
-            return as_library_of(
-                block, the_torch().cat([out[k * rows : k * rows + n] for k, n in enumerate(lengths)])
-            )
-
-        return Coming(made, self._waiting(work))
+        out = own.new_empty((cuts[-1] - cuts[0], width))
+        waiting = self._swapping([own] * self.size, out.split(lengths), out.nbytes, large=True)
+        example = none_of(block)
+        return Coming(lambda: as_library_of(example, out), waiting)
 
     def scattered_sum(self, whole: Array, cuts: Sequence[int]) -> Array:
         """Return this process's rows of the sum of everybody's matrices, added in the order of the ranks."""
@@ -126,30 +120,25 @@ class Collectives:
 
     def scattering(self, whole: Array, cuts: Sequence[int]) -> Coming:
         """Begin what `scattered_sum` does: whoever takes the rows waits for them."""
-        if self.size == 1:
+        if self.alone:
             return Coming(lambda: whole)
         sent = self._on_wire(whole)
         counts, width, kind = np.diff(cuts).tolist(), sent.shape[1], dtype_of(whole)
-        own = counts[self.rank]
-        out = sent.new_empty((self.size * own, width))
-        lengths = [own] * self.size, counts
-        work = self._do(
-            lambda dist: dist.all_to_all_single(out, sent, *lengths, async_op=True), sent.nbytes, large=True
-        )
+        out = sent.new_empty((self.size, counts[self.rank], width))
+        waiting = self._swapping(sent.split(counts), out.unbind(), sent.nbytes, large=True)
         example = none_of(whole)
 
         def made() -> Array:
-            parts = out.reshape(self.size, own, width)
-            total = parts[0].to(kind)
-            for part in parts[1:]:
+            total = out[0].to(kind)
+            for part in out[1:]:
                 total = total + part
             return as_library_of(example, total)
 
-        return Coming(made, self._waiting(work))
+        return Coming(made, waiting)
 
     def exchanged(self, numbers: NDArray[Any], lengths: Sequence[int]) -> NDArray[Any]:
         """Send the first `lengths[0]` numbers to process 0, the next to 1, ...; return what comes here."""
-        if self.size == 1:
+        if self.alone:
             return numbers
         theirs = self.stacked(np.asarray(lengths, dtype=np.int64))[:, self.rank].tolist()
         kind = numbers.dtype
@@ -170,6 +159,12 @@ class Collectives:
         self.recent.append((matrix, order, rows))
         del self.recent[:-KEPT]
 
+    def keep_of(self, matrices: Sequence[Any], others: int) -> None:
+        """Forget all rows but those of these matrices, and of as many others as were remembered last."""
+        wanted = [entry for entry in self.recent if any(entry[0] is each for each in matrices)]
+        more = [entry for entry in self.recent if not any(entry[0] is each for each in matrices)]
+        self.recent[:] = more[len(more) - max(others - len(wanted), 0) :] + wanted
+
     def kept(self, matrix: Any, order: Any = None) -> Any:
         """Return all rows of a matrix in this order, if they are remembered; else None."""
         found = (rows for each, its, rows in self.recent if each is matrix and its is order)
@@ -178,7 +173,7 @@ class Collectives:
     def leave(self, why: str = "") -> None:
         """End all connections, and with them the waiting of others; say why, if there is a reason."""
         self.recent.clear()
-        if self.size == 1:
+        if self.alone:
             return
         import torch.distributed as dist
 
@@ -203,16 +198,34 @@ class Collectives:
         except (RuntimeError, ValueError) as error:
             self._lost(error)
 
-    def _waiting(self, work: Any) -> Callable[[], None]:
-        """Return what waits for work that was begun."""
+    def _swapping(
+        self, sent: Sequence[Any], arriving: Sequence[Any], nbytes: int, large: bool = False
+    ) -> Callable[[], None]:
+        """Begin to send a tensor to each process, and to take one of each; return what waits for all of it.
+
+        Straight from one to the other: gloo hands its gathers and exchanges to threads of its own, and to
+        wake these takes more of a processor than to send what an iteration sends.
+        """
+        others = [k for k in range(self.size) if k != self.rank]
+
+        def begun(dist: Any) -> list[Any]:
+            if self.device != "cpu":
+                return [dist.all_to_all(list(arriving), list(sent), async_op=True)]
+            arriving[self.rank].copy_(sent[self.rank])
+            tag = self._calls % _TAGS
+            coming = [dist.irecv(arriving[k], k, tag=tag) for k in others if arriving[k].numel()]
+            return coming + [dist.isend(sent[k], k, tag=tag) for k in others if sent[k].numel()]
+
+        works = self._do(begun, nbytes, large)
 
         def wait() -> None:
             try:
-                work.wait()
+                for work in works:
+                    work.wait()
             except (RuntimeError, ValueError) as error:
                 self._lost(error)
 
-        return wait if work is not None else nothing
+        return wait
 
     def _lost(self, error: Exception) -> NoReturn:
         why = ""

@@ -13,24 +13,21 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
+from array_api_compat import device as device_of
 from numpy.typing import DTypeLike, NDArray
 
 from rankfold.distributed.fingerprints import fingerprint_of
 from rankfold.distributed.group import Group
-from rankfold.distributed.matrix import SpreadMatrix, added, scaled
-from rankfold.distributed.part_store import PartStore, part_of
+from rankfold.distributed.launch import own_gpu
+from rankfold.distributed.matrix import SpreadMatrix, added
 from rankfold.distributed.sharded import Places, Sharded
 from rankfold.distributed.stripes import Homeward, Stripes
+from rankfold.distributed.wire import the_torch
 from rankfold.entries.arrays import check_factors
+from rankfold.entries.devices import moved, usable_device
+from rankfold.entries.observed import Observed
 from rankfold.entries.side_by_side import SideBySide
-from rankfold.entries.store import (
-    Array,
-    EntryLoss,
-    EntryStore,
-    LineBlockStore,
-    ModelStore,
-    NewValues,
-)
+from rankfold.entries.store import Array, EntryLoss, LineBlockStore, ModelStore, NewValues
 from rankfold.linalg.rows import is_spread
 from rankfold.remembered import remembered
 
@@ -40,7 +37,8 @@ class SpreadEntries:
     """Entries of a matrix whose rows are spread over processes; build it with `spread_triples`.
 
     `stores` has the entries of the rows at hand, numbered from 0: a store for each stripe of columns, in the
-    order that the stripe has them in, and None where there are none.
+    order that the stripe has them in, and None where there are none. Each counts its means over the entries
+    of all. They are in memory, or on the GPU of this process, `place` for torch.
     """
 
     shape: tuple[int, int]
@@ -50,25 +48,25 @@ class SpreadEntries:
     stripes: Stripes
     dtype: np.dtype[Any]
     weighted: bool
-
-    @staticmethod
-    def of(block: EntryStore | None, rows: Places, columns: int, dtype: DTypeLike) -> SpreadEntries:
-        """Join everybody's blocks; `dtype` is that of values, for a process without any."""
-        return SpreadEntries.striped([block], rows, Stripes(rows.of(columns)), dtype)
+    place: Any = None
 
     @staticmethod
     def striped(
-        stores: Sequence[EntryStore | None], rows: Places, stripes: Stripes, dtype: DTypeLike
+        stores: Sequence[Observed | None], rows: Places, stripes: Stripes, dtype: DTypeLike
     ) -> SpreadEntries:
-        """Join everybody's stores, of which each process has one for each stripe."""
+        """Join everybody's stores, of which each process has one for each stripe.
+
+        `dtype` is that of values, for a process without any.
+        """
         group, shape = rows.group, (rows.cuts[-1], stripes.places.cuts[-1])
         there = [store for store in stores if store is not None]
         own = sum(store.size for store in there), any(store.weighted for store in there)
         known = group.stacked(np.array(own, dtype=np.int64))
+        size = int(known[:, 0].sum())
         store = SpreadEntries(
             shape=shape,
-            size=int(known[:, 0].sum()),
-            stores=tuple(stores),
+            size=size,
+            stores=tuple(None if each is None else replace(each, among=size) for each in stores),
             rows=rows,
             stripes=stripes,
             dtype=np.dtype(dtype),
@@ -111,9 +109,25 @@ class SpreadEntries:
 
     def asarray(self, numbers: NDArray[Any]) -> Sharded:
         """Numbers of all columns, which everybody holds, with their rows spread."""
-        own, some = numbers[self.cols.own], next((each for each in self.stores if each is not None), None)
-        here = np.asarray(own, dtype=self.dtype) if some is None else some.asarray(own)
-        return Sharded(here, self.cols)
+        own = np.asarray(numbers[self.cols.own], dtype=self.dtype)
+        return Sharded(own if self.place is None else the_torch().from_numpy(own).to(self.place), self.cols)
+
+    def on(self, device: str) -> SpreadEntries:
+        """Return the same entries, now in memory, on the GPUs of the processes.
+
+        Those of a machine take its GPUs in turn. With "auto" only if each has one; with "cpu", these entries.
+        """
+        if device == "cpu":
+            return self
+        found = self.group.together(lambda: usable_device(device), "looking for a GPU")
+        if self.group.most(float(found == "cpu")):
+            return self
+        place, here = own_gpu(), self.stores
+        stores = self.group.together(
+            lambda: tuple(None if store is None else moved(store, place) for store in here),
+            "bringing entries to the GPU",
+        )
+        return replace(self, stores=stores, place=place)
 
     # Passes ---------------------------------------------------------------------------------------------
 
@@ -128,7 +142,7 @@ class SpreadEntries:
         def add(s: int, B: Array) -> None:
             nonlocal total
             if self.stores[s] is not None:
-                total += self._share(s) * self.stores[s].value(A, B, loss)
+                total += self.stores[s].value(A, B, loss)
 
         self.stripes.each((R,), add)
         return self._summed(total)
@@ -157,14 +171,14 @@ class SpreadEntries:
         """Coefficients of t ↦ mean of ((Σ Ls[i] tⁱ)(Σ Rs[j] tʲ)ᵀ - W*)², over one in `every` rows.
 
         The sample is by numbers of rows among all, so that it is the same however they are spread. Blocks of
-        a store that has none of its own take all rows.
+        a store that has no such samples, as on GPUs, take all rows.
         """
         As = self._at_hand(Ls, Rs)
         totals = np.zeros(2 * (len(Ls) + len(Rs)) - 2)  # and the number of entries
 
         def add(s: int, *Bs: Array) -> None:
             block = self.stores[s]
-            if isinstance(block, PartStore):
+            if isinstance(block, Observed):
                 sums, entries = block.polynomial_sums(As, Bs, every, self.rows.bounds[0])
                 totals[:] += np.append(sums, entries)
             elif block is not None:
@@ -174,14 +188,14 @@ class SpreadEntries:
         *sums, number = self.group.sum(totals)
         return np.array(sums) / (number or 1.0)
 
-    def blocks(self, L: Array, R: Array, loss: EntryLoss) -> tuple[NDArray[Any], NDArray[Any]]:
+    def blocks(self, L: Array, R: Array, loss: EntryLoss) -> tuple[Array, Array]:
         """Blocks of the second derivatives of the rows at hand, and of the columns at home here."""
         r = L.shape[1]
 
         def flat(store: Any, A: Array, B: Array) -> tuple[float, Array, Array]:
             if not isinstance(store, LineBlockStore):
                 raise TypeError(f"{type(store).__name__} knows no blocks of second derivatives")
-            of_rows, of_cols = (np.ascontiguousarray(of) for of in store.blocks(A, B, loss))
+            of_rows, of_cols = store.blocks(A, B, loss)
             return 0.0, of_rows.reshape(-1, r * r), of_cols.reshape(-1, r * r)
 
         _, of_rows, of_cols = self._passed((L,), (R,), flat, r * r)
@@ -193,7 +207,7 @@ class SpreadEntries:
 
         def note(s: int, B: Array) -> None:
             store = self.stores[s]
-            local.append((None if store is None else store.gradient(A, B, loss), self._share(s)))
+            local.append((None if store is None else store.gradient(A, B, loss), 1.0))
 
         self.stripes.each((R,), note)
         return SpreadMatrix(self.shape, self.dtype, self.rows, self.stripes, local)
@@ -203,7 +217,7 @@ class SpreadEntries:
         local = [None if store is None else store.targets(loss) for store in self.stores]
         scales = [1.0] * len(local)
         if not loss.is_square:
-            own = [0.0 if store is None else part_of(store).largest_curvature(loss) for store in self.stores]
+            own = [0.0 if store is None else store.largest_curvature(loss) for store in self.stores]
             most = self.group.most(max(own)) or 1.0
             scales = [(each or 1.0) / most for each in own]
         matrices = list(zip(local, scales, strict=True))
@@ -211,11 +225,7 @@ class SpreadEntries:
 
     def value_at_zero(self, loss: EntryLoss) -> float:
         """Mean loss at W = 0."""
-        own = [
-            0.0 if store is None else self._share(s) * store.value_at_zero(loss)
-            for s, store in enumerate(self.stores)
-        ]
-        return self._summed(sum(own))
+        return self._summed(sum(0.0 if store is None else store.value_at_zero(loss) for store in self.stores))
 
     def astype(self, dtype: DTypeLike) -> SpreadEntries:
         """Return the same entries with values of another type."""
@@ -250,8 +260,8 @@ class SpreadEntries:
     ) -> tuple[float, Sharded, Sharded]:
         """Sum up, over stripes and processes, what `call(store, *As, *Bs)` says of each store.
 
-        That is a mean over its entries, and arrays with so many columns (as L has, if 0) for the rows at hand
-        and for the columns of the stripe, all of them our own.
+        That is its part of a mean, and arrays with so many columns (as L has, if 0) for the rows at hand and
+        for the columns of the stripe, all of them our own.
         """
         As, home = self._at_hand(Ls, Rs), Homeward(self.stripes)
         total, left = 0.0, list[Array]()
@@ -262,16 +272,12 @@ class SpreadEntries:
                 value, f_L, f_R = 0.0, *(_zeros(each, width) for each in (As[0], Bs[0]))
             else:
                 value, f_L, f_R = call(self.stores[s], *As, *Bs)
-            total += self._share(s) * value
-            added(left, scaled(f_L, self._share(s)))
-            home.send(s, scaled(f_R, self._share(s)))
+            total += value
+            added(left, f_L)
+            home.send(s, f_R)
 
         self.stripes.each(Rs, add)
         return self._summed(total), Sharded(left[0], self.rows), home.summed()
-
-    def _share(self, s: int) -> float:
-        """What a mean over the entries of one store counts in that over all."""
-        return 0.0 if self.stores[s] is None else self.stores[s].size / self.size
 
     def _summed(self, number: float) -> float:
         return float(self.group.sum(np.array([number]))[0])
@@ -290,5 +296,5 @@ class SpreadEntries:
 
 def _zeros(rows: Array, width: int) -> Array:
     """Zeros for each row, as many as it has numbers if `width` is 0."""
-    xp = array_namespace(rows)
-    return xp.zeros_like(rows) if not width else xp.zeros((len(rows), width), dtype=rows.dtype)
+    xp, shape = array_namespace(rows), (rows.shape[0], width or rows.shape[1])
+    return xp.zeros(shape, dtype=rows.dtype, device=device_of(rows))

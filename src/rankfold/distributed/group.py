@@ -39,7 +39,7 @@ class Group(Collectives):
         Seconds to wait for the others.
     room
         Bytes that rows of R may take which a process keeps from one pass to the next, where R comes in
-        stripes. If three matrices like R take more, it holds two stripes of each, and R is sent once more.
+        stripes. If R alone takes more, it holds two stripes of each matrix, and R is sent once more.
     """
 
     _meetings: int = 0
@@ -51,7 +51,7 @@ class Group(Collectives):
 
         Raises RanksError where `must_be_equal` is not equal everywhere.
         """
-        if self.size == 1:
+        if self.alone:
             return seconds, asked, interrupted
         word = int(fingerprint(np.frombuffer(must_be_equal.encode(), np.uint8))[:16], 16) >> (64 - _WORD)
         said = self.stacked(np.array([seconds, asked, interrupted, float(word)]))
@@ -95,7 +95,7 @@ class Group(Collectives):
     @contextmanager
     def _beating(self) -> Iterator[None]:
         """Tell the others every few seconds that this process is at work."""
-        if self.size == 1:
+        if self.alone:
             yield
             return
         done = threading.Event()
@@ -114,7 +114,7 @@ class Group(Collectives):
 
     def _wait_for_all(self, what: str) -> None:
         """Wait until all are here, as long as those that are not say that they are at work."""
-        if self.size == 1:
+        if self.alone:
             return
         self._meetings += 1
         names = [f"here/{self._meetings}/{k}" for k in range(self.size)]
@@ -136,7 +136,7 @@ class Group(Collectives):
 
         Otherwise the others wait for what will never come: leave them, which ends their waiting.
         """
-        if self.size == 1:
+        if self.alone:
             return True
         if isinstance(error, RanksError):
             return False

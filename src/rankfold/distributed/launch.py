@@ -15,7 +15,7 @@ from rankfold.distributed.wire import the_torch
 
 
 def start(
-    timeout: float = TIMEOUT, backend: str | None = None, wire: Any = None, room: float = ROOM
+    timeout: float = TIMEOUT, backend: str | None = None, wire: Any = None, room: float | None = None
 ) -> Group:
     """Join the processes that torchrun, Slurm or whoever has started; without any, be the only one.
 
@@ -30,7 +30,8 @@ def start(
     wire
         "float32" to send half the bytes, see `Group`.
     room
-        Bytes of R that each process may keep from one pass to the next, see `Group`.
+        Bytes of R that each process may keep from one pass to the next, see `Group`. If None, a quarter of
+        what a process has of its machine's memory, where that is least, and at least 1 GB.
 
     Examples
     --------
@@ -44,7 +45,7 @@ def start(
     size = int(variables.get("WORLD_SIZE", variables.get("SLURM_NTASKS", "1")))
     wire = None if wire is None else np.dtype(wire)
     if size == 1:
-        return Group(wire=wire, timeout=timeout, room=room)
+        return Group(wire=wire, timeout=timeout, room=ROOM if room is None else room)
     if "MASTER_ADDR" not in variables or "MASTER_PORT" not in variables:
         raise RanksError(
             f"there are {size} processes, and MASTER_ADDR and MASTER_PORT do not say where they meet: set "
@@ -56,16 +57,31 @@ def start(
     backend = backend or ("nccl" if torch.cuda.device_count() >= _neighbours(size) else "gloo")
     device = "cpu"
     if backend == "nccl":
-        local = int(variables.get("LOCAL_RANK", variables.get("SLURM_LOCALID", "0")))
-        torch.cuda.set_device(local)
-        device = f"cuda:{local}"
+        device = own_gpu()
+        torch.cuda.set_device(device)
     store = _meeting_place(rank, size, timeout)
     limit = timedelta(seconds=timeout)
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=limit)
     notes = dist.PrefixStore("rankfold", store)
-    group = Group(rank, size, notes, device, wire, timeout, room)
+    group = Group(rank, size, notes, device, wire, timeout, ROOM if room is None else room)
+    if room is None:
+        group.room = -group.most(-_roomy(_neighbours(size)))
     atexit.register(group.leave)  # threads of gloo that live on would abort a process that ends
     return group
+
+
+def own_gpu() -> str:
+    """Return torch's name of the GPU of this process: those of a machine in turn, by its number there."""
+    number = int(os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0")))
+    return f"cuda:{number % max(the_torch().cuda.device_count(), 1)}"
+
+
+def _roomy(neighbours: int) -> float:
+    """Return a quarter of what each of so many processes has of this machine's memory, if that is known."""
+    if not hasattr(os, "sysconf"):
+        return ROOM
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(memory / (4 * neighbours), ROOM)
 
 
 def _neighbours(size: int) -> int:

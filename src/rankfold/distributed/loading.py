@@ -37,6 +37,7 @@ def read(
     duplicates: Duplicates = "keep",
     parts: bool = False,
     stripes: int | None = None,
+    device: str = "cpu",
 ) -> SpreadTriples:
     r"""Read triples from files, or from all whose names fit a pattern such as ``'shards/*.parquet'``.
 
@@ -45,7 +46,7 @@ def read(
     ranges of rows with about as many entries each. Labels are numbered in sorted order, as
     `rankfold.data.read_triples` does, whose other parameters these are. With `parts`, a model that is fitted
     to them has in each process its own rows, and in none all of them: for factors that outgrow a machine.
-    `stripes` is that of `spread_triples`.
+    `stripes` and `device` are those of `spread_triples`.
 
     Examples
     --------
@@ -73,7 +74,8 @@ def read(
     pool = group.together(loaded, "reading the files")
     labels = [_everybodys(side, group) for side in pool.labels()]
     pool.renumber(labels)
-    return replace(_sent(pool, labels, duplicates, group, stripes), parts=parts)
+    triples = _sent(pool, labels, duplicates, group, stripes)
+    return replace(triples, store=triples.store.on(device), parts=parts)
 
 
 def _names(files: Any) -> list[str]:

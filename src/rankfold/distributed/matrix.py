@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace, device
 
 from rankfold.distributed.sharded import Places, Sharded
 from rankfold.distributed.stripes import Homeward, Stripes
 from rankfold.entries.store import Array, Operator
-from rankfold.linalg.rows import is_spread
+from rankfold.linalg.rows import at_hand, is_spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,7 @@ class SpreadMatrix:
         self.stripes.each([X], multiply)
         first, last = self.rows.bounds
         if not total:
-            total.append(np.zeros((last - first, X.shape[1]), self.dtype))
+            total.append(zeros_like(X, last - first))
         return Sharded(total[0], self.rows)
 
     def transposed_times(self, X: Array) -> Sharded:
@@ -44,11 +45,18 @@ class SpreadMatrix:
         A, home = X.block if is_spread(X) else X[self.rows.own], Homeward(self.stripes)
         for s, (own, scale) in enumerate(self.local):
             if own is None:
-                product: Array = np.zeros((self.stripes.cuts[s][-1], A.shape[1]), self.dtype)
+                product: Array = zeros_like(A, self.stripes.cuts[s][-1])
             else:
                 product = scaled(own.transposed_times(A), scale)
             home.send(s, product)
         return home.summed()
+
+
+def zeros_like(example: Array, rows: int) -> Array:
+    """Return so many rows of zeros, of the library, type and place of another array, and as wide."""
+    block = at_hand(example)
+    xp, shape = array_namespace(block), (rows, block.shape[1])
+    return xp.zeros(shape, dtype=block.dtype, device=device(block))
 
 
 def added(total: list[Array], fresh: Array) -> None:

@@ -143,7 +143,7 @@ class Sharded:
     def whole(self, exact: bool = False) -> Array:
         """Return all rows, rounded as the wire asks unless `exact`; the last few are kept."""
         group = self.spread.group
-        if exact or group.size == 1:
+        if exact or group.alone:
             return group.gathered(self.block, self.spread.cuts, exact)
         known = group.kept(self)
         if known is None:
@@ -174,7 +174,9 @@ class Sharded:
                 raise ValueError(f"rows are cut at {self.spread.cuts} and at {other.spread.cuts}")
             return other.block
         if getattr(other, "ndim", 0) == 2 and other.shape[0] == self.shape[0] != 1:
-            return other[self.spread.own]
+            other = other[self.spread.own]
+        if type(other) is np.ndarray and type(self.block) is not np.ndarray:  # to where the rows are
+            other = array_namespace(self.block).asarray(other, dtype=self.dtype, device=self.device)
         return other
 
     def __add__(self, other: Any) -> Sharded:

@@ -61,12 +61,14 @@ def spread_triples(
     duplicates: Duplicates = "error",
     group: Group | None = None,
     stripes: int | None = None,
+    device: str = "cpu",
 ) -> SpreadEntries:
     """Spread entries that every process has all of, or a part of: each keeps those of its rows.
 
     Every process gives entries of its own choosing: one that another has given too counts twice. They are
     sent to whoever has their rows, contiguous ranges with about as many entries each. `stripes` is in how
-    many parts R is fetched during a pass, the next while one is computed with; None: in as many as pay.
+    many parts R is fetched during a pass, the next while one is computed with; None: in as many as pay. With
+    "cuda" for `device`, the entries of each process are held on its GPU, and factors that go with them.
 
     Examples
     --------
@@ -85,12 +87,12 @@ def spread_triples(
         columns.append(np.asarray(weights).astype(dtype))
     # before anything is sent: gloo takes the bytes of one type for those of another, or ends the process
     given = f"shape {tuple(shape)}, values in {dtype}, {'weighted' if weights is not None else 'no weights'}"
-    given += "" if stripes is None else f", in {stripes} stripes"
+    given += f", on {device}" + ("" if stripes is None else f", in {stripes} stripes")
     group.require_equal("entries", given)
     group.together(lambda: _check_rows(own[0], shape), "checking the entries")
     counts = group.sum(np.bincount(columns[0], minlength=shape[0]).astype(np.float64))
     cuts = row_cuts(counts, group.size)
-    return store_of(sent_home(columns, cuts, group), cuts, shape[1], duplicates, group, stripes)
+    return store_of(sent_home(columns, cuts, group), cuts, shape[1], duplicates, group, stripes).on(device)
 
 
 def _check_rows(rows: NDArray[Any], shape: tuple[int, int]) -> None:

@@ -68,8 +68,7 @@ class Stripes:
 
         Not more than two stripes of a matrix are held at a time, unless there is room to keep all of them.
         """
-        group = self.places.group
-        new = [k for k, R in enumerate(Rs) if self._keeps(R) and group.kept(R, self) is None]
+        group, new = self.places.group, self._to_keep(Rs)
         stripes: list[list[Array]] = [[] for _ in Rs]
         coming = [self._asked(R, 0) for R in Rs]
         for s in range(self.count):
@@ -83,12 +82,22 @@ class Stripes:
         for k in new:
             group.keep(Rs[k], stripes[k], self)
 
-    def _keeps(self, R: Array) -> bool:
-        """Whether stripes of a matrix are kept for the next pass; one stripe is, wherever it is asked for."""
-        if self.count == 1 or not is_spread(R):
-            return False
-        size = R.shape[0] * R.shape[1] * R.block.itemsize
-        return bool(KEPT * size <= self.places.group.room)
+    def _to_keep(self, Rs: Sequence[Array]) -> list[int]:
+        """Say which matrices, that are yet to come, to keep for the next pass, and forget others for them.
+
+        Where there is no room for R, its change and one more: the first, which is R. That is asked for again,
+        as soon as a direction is known. One stripe is kept wherever it is asked for.
+        """
+        group, spread = self.places.group, [k for k, R in enumerate(Rs) if is_spread(R)]
+        if self.count == 1 or not spread:
+            return []
+        size = Rs[spread[0]].shape[0] * Rs[spread[0]].shape[1] * Rs[spread[0]].block.itemsize
+        fits = min(KEPT, int(group.room // size))
+        wanted = spread if fits == KEPT else spread[: min(fits, 1)]
+        new = [k for k in wanted if group.kept(Rs[k], self) is None]
+        if new:
+            group.keep_of(Rs, fits - len(new))
+        return new
 
     def _asked(self, R: Array, s: int) -> Coming:
         """All rows of a matrix in one stripe, or that they come."""

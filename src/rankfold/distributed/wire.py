@@ -37,13 +37,6 @@ def the_torch() -> Any:
     return torch
 
 
-def padded_to(tensor: Any, rows: int) -> Any:
-    """Return a tensor with zeros below, so that it has so many rows."""
-    out = tensor.new_zeros((rows, tensor.shape[1]))
-    out[: tensor.shape[0]] = tensor
-    return out
-
-
 def dtype_of(array: Array) -> Any:
     """Return torch's name of the type of an array."""
     return getattr(the_torch(), str(array.dtype)) if type(array) is np.ndarray else array.dtype

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
+
+import numpy as np
+
+from rankfold.entries.observed import Observed
 
 
 def usable_device(device: Any) -> str:
@@ -40,3 +45,13 @@ def gpu_store(device: Any, count: int = 0) -> Any:
     from rankfold.entries.gpu_streamed import StreamedObserved, outgrows
 
     return StreamedObserved if outgrows(count, device) else GpuObserved
+
+
+def moved(observed: Observed, device: Any) -> Any:
+    """Return the same entries, now in memory, on a GPU, in the type that they are computed in."""
+    side = observed.by_row
+    data = side.data.astype(observed.dtype, copy=False)
+    weights = data[:, 1] if observed.weighted else None
+    entries = side.keys.astype(np.int64), side.indices.astype(np.int64), data[:, 0]
+    store = gpu_store(device).from_triples(*entries, observed.shape, weights, "keep", device)
+    return replace(store, among=observed.among)

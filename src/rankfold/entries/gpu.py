@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, SupportsFloat
 
 import array_api_compat
@@ -26,11 +26,15 @@ _TYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float
 
 @dataclass(frozen=True, eq=False)
 class GpuObserved:
-    """Ω with its data on a GPU, sorted both ways; build it with `GpuObserved.from_triples`."""
+    """Ω with its data on a GPU, sorted both ways; build it with `GpuObserved.from_triples`.
+
+    Means are over `among` entries: those of a whole that this is a part of, or if 0 its own.
+    """
 
     shape: tuple[int, int]
     by_row: GpuSide
     by_column: GpuSide
+    among: int = field(default=0, kw_only=True)
 
     @staticmethod
     def from_triples(
@@ -51,6 +55,11 @@ class GpuObserved:
     def size(self) -> int:
         """|Ω|, the number of observed entries."""
         return int(self.by_row.index.shape[0])
+
+    @property
+    def counted(self) -> int:
+        """How many entries means are over."""
+        return self.among or self.size
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -87,7 +96,7 @@ class GpuObserved:
         # Both passes add up the losses in the same place: those of the rows, which come last, are read.
         f_R = self.by_column.swept(kernels.gpu.evaluate, (B, A, sums), constants, **options)
         f_L = self.by_row.swept(kernels.gpu.evaluate, (A, B, sums), constants, **options)
-        return _Mean(home.summed(sums, 1, programs), self.size), _like(L, f_L), _like(L, f_R)
+        return _Mean(home.summed(sums, 1, programs), self.counted), _like(L, f_L), _like(L, f_R)
 
     def value(self, L: Array, R: Array, loss: EntryLoss) -> float:
         """Mean loss at L Rᵀ alone, in half the time of `evaluate`."""
@@ -96,7 +105,7 @@ class GpuObserved:
         programs, home = self.by_row.programs(A), desk(A)
         sums, options = home.scratch(programs), self._options(loss, PARTIALS=False)
         self.by_row.passed(kernels.gpu.evaluate, (A, B, sums), A, (self._constants(loss),), **options)
-        return float(_Mean(home.summed(sums, 1, programs), self.size))
+        return float(_Mean(home.summed(sums, 1, programs), self.counted))
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss) -> tuple[Array, Array]:
         """Change of S R and SᵀL along (dL, dR)."""
@@ -151,10 +160,14 @@ class GpuObserved:
         value, sides = self.by_row.value, (self.by_row, self.by_column)
         L, R = (torch.zeros((d, 1), dtype=value.dtype, device=value.device) for d in self.shape)
         plain = GpuObserved(self.shape, *(replace(side, weight=None) for side in sides))
-        curvatures = (loss(np.zeros(1), part.double().cpu().numpy())[2].max() for part in value.split(BLOCK))
-        scale = -self.size / (float(max(curvatures)) or 1.0)
+        scale = -self.size / (self.largest_curvature(loss) or 1.0)
         first = plain.gradient(L, R, loss).values
         return GpuSparseMatrix(self, (first[0] * scale, first[1] * scale))
+
+    def largest_curvature(self, loss: EntryLoss) -> float:
+        """Return max ℓ''(0, y)."""
+        parts = (part.double().cpu().numpy() for part in self.by_row.value.split(BLOCK))
+        return max(float(loss(np.zeros(1), part)[2].max()) for part in parts)
 
     def value_at_zero(self, loss: EntryLoss) -> float:
         """Mean loss at W = 0."""
@@ -202,7 +215,7 @@ class GpuObserved:
         return out
 
     def _constants(self, loss: EntryLoss) -> Tensor:
-        return _in_memory(loss.parameter, 1 / self.size, self.by_row.value.device)
+        return _in_memory(loss.parameter, 1 / self.counted, self.by_row.value.device)
 
     def _options(self, loss: EntryLoss, **more: Any) -> dict[str, Any]:
         key = loss.kernel_key

@@ -35,12 +35,14 @@ class Observed:
     """Ω with its data, sorted both ways; build it with `Observed.from_triples`.
 
     Values may be held in less precision than they are computed with: in float32, and in float64 if `wide`.
+    Means are over `among` entries: those of a whole that this is a part of, or if 0 its own.
     """
 
     shape: tuple[int, int]
     by_row: SortedEntries
     by_column: SortedEntries
     wide: bool = field(default=False, kw_only=True)
+    among: int = field(default=0, kw_only=True)
 
     @staticmethod
     def from_triples(
@@ -79,6 +81,11 @@ class Observed:
     def size(self) -> int:
         """|Ω|, the number of observed entries."""
         return self.by_row.size
+
+    @property
+    def counted(self) -> int:
+        """How many entries means are over."""
+        return self.among or self.size
 
     @property
     def weighted(self) -> bool:
@@ -127,7 +134,7 @@ class Observed:
         plain = both_ways(
             sorted_entries(rows.keys, rows.indices, rows.packed, self.shape, index, 1), self.shape, stripes=1
         )
-        return replace(plain, wide=self.wide)
+        return replace(plain, wide=self.wide, among=self.among)
 
     @remembered
     def fingerprint(self) -> dict[str, str | float]:
@@ -165,13 +172,13 @@ class Observed:
         """Mean loss at W = L Rᵀ, S R and SᵀL; sums are in float64 also for float32 factors."""
         A, B = self._factors((L,), (R,))
         kernel = kernels.sweeps.evaluation(A.shape[1], loss.kernel_key, self.weighted, few=self.few)
-        constants = loss.parameter, 1 / self.size
+        constants = loss.parameter, 1 / self.counted
         sums, again = np.empty(self.by_row.chunks), np.empty(self.by_column.chunks)
         f_L, f_R = (empty(Z.shape, Z.dtype) for Z in (A, B))
         by_row, by_column = (A, B, *constants, sums, f_L), (B, A, *constants, again, f_R)
         sweep(kernel, 2 * self.size * A.shape[1], (self.by_row, by_row), (self.by_column, by_column))
         f_L, f_R = (kernels.layout.narrowed(np.shape(L)[1], f) for f in (f_L, f_R))
-        return float(sums.sum()) / self.size, like(L, f_L), like(L, f_R)
+        return float(sums.sum()) / self.counted, like(L, f_L), like(L, f_R)
 
     def value(self, L: Array, R: Array, loss: EntryLoss) -> float:
         """Mean loss at L Rᵀ alone, in half the time of `evaluate`."""
@@ -180,7 +187,7 @@ class Observed:
         kernel = kernels.sweeps.evaluation(A.shape[1], key, self.weighted, partials=False, few=self.few)
         sums = np.empty(self.by_row.chunks)
         sweep(kernel, self.size * A.shape[1], (self.by_row, (A, B, loss.parameter, 0.0, sums, A)))
-        return float(sums.sum()) / self.size
+        return float(sums.sum()) / self.counted
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss) -> tuple[Array, Array]:
         """Change of S R and SᵀL along (dL, dR)."""
@@ -195,7 +202,7 @@ class Observed:
     ) -> tuple[Array, Array]:
         A, dA, B, dB = self._factors((L, dL), (R, dR))
         kernel = kernels.sweeps.derivative(A.shape[1], loss.kernel_key, self.weighted, model, self.few)
-        constants = loss.parameter, 1 / self.size
+        constants = loss.parameter, 1 / self.counted
         As, Bs = kernels.layout.laid_out(A, dA), kernels.layout.laid_out(B, dB)
         df_L, df_R = np.empty_like(A), np.empty_like(B)
         by_row, by_column = (As, Bs, *constants, df_L), (Bs, As, *constants, df_R)
@@ -228,7 +235,7 @@ class Observed:
         A, B = self._factors((L,), (R,))
         r, rank = A.shape[1], np.shape(L)[1]
         kernel = kernels.line_blocks.blocks(r, loss.kernel_key, self.weighted, self.few)
-        constants = loss.parameter, 1 / self.size
+        constants = loss.parameter, 1 / self.counted
         of_rows, of_cols = (np.zeros((len(Z) * r, r), A.dtype) for Z in (A, B))
         by_row, by_column = (A, B, *constants, of_rows), (B, A, *constants, of_cols)
         sweep(kernel, 2 * self.size * r * r, (self.by_row, by_row), (self.by_column, by_column))
@@ -238,7 +245,7 @@ class Observed:
 
     def gradient(self, L: Array, R: Array, loss: EntryLoss) -> Operator:
         """Return S, whose entries outside Ω are zero."""
-        return self.slopes(L, R, loss, 1 / self.size)
+        return self.slopes(L, R, loss, 1 / self.counted)
 
     def slopes(self, L: Array, R: Array, loss: EntryLoss, scale: float) -> Operator:
         """Return `scale` times the (weighted) first derivatives of the loss at L Rᵀ, on Ω."""
@@ -277,7 +284,7 @@ class Observed:
 
     def value_at_zero(self, loss: EntryLoss) -> float:
         """Mean loss at W = 0."""
-        return sum_at_zero(self.by_row.data, loss) / self.size
+        return sum_at_zero(self.by_row.data, loss) / self.counted
 
 
 def both_ways(first: SortedEntries, shape: tuple[int, int], stripes: int = 0) -> Observed:

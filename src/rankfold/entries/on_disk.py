@@ -97,24 +97,24 @@ class OnDisk(Observed):
         A, B = self._factors((L,), (R,))
         kernel = kernels.sweeps.evaluation(A.shape[1], loss.kernel_key, self.weighted, few=self.few)
         f_L, f_R = np.empty_like(A), np.empty_like(B)
-        total = _summed(self.by_row, kernel, (A, B), (loss.parameter, 1 / self.size), f_L)
-        _summed(self.by_column, kernel, (B, A), (loss.parameter, 1 / self.size), f_R)
+        total = _summed(self.by_row, kernel, (A, B), (loss.parameter, 1 / self.counted), f_L)
+        _summed(self.by_column, kernel, (B, A), (loss.parameter, 1 / self.counted), f_R)
         f_L, f_R = (kernels.layout.narrowed(np.shape(L)[1], f) for f in (f_L, f_R))
-        return total / self.size, like(L, f_L), like(L, f_R)
+        return total / self.counted, like(L, f_L), like(L, f_R)
 
     def value(self, L: Array, R: Array, loss: EntryLoss) -> float:
         """Mean loss at L Rᵀ alone."""
         A, B = self._factors((L,), (R,))
         key = loss.kernel_key
         kernel = kernels.sweeps.evaluation(A.shape[1], key, self.weighted, partials=False, few=self.few)
-        return _summed(self.by_row, kernel, (A, B), (loss.parameter, 0.0), A) / self.size
+        return _summed(self.by_row, kernel, (A, B), (loss.parameter, 0.0), A) / self.counted
 
     def _change(
         self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss, model: bool
     ) -> tuple[Array, Array]:
         A, dA, B, dB = self._factors((L, dL), (R, dR))
         kernel = kernels.sweeps.derivative(A.shape[1], loss.kernel_key, self.weighted, model, self.few)
-        constants, found = (loss.parameter, 1 / self.size), []
+        constants, found = (loss.parameter, 1 / self.counted), []
         for side, (X, dX), others in ((self.by_row, (A, dA), (B, dB)), (self.by_column, (B, dB), (A, dA))):
             Ys, out = kernels.layout.laid_out(*others), np.empty_like(X)
             for lines, part in side.parts():
@@ -149,7 +149,7 @@ class OnDisk(Observed):
             out = np.zeros((len(X) * r, r), A.dtype)
             for lines, part in side.parts():
                 own = out[lines.start * r : lines.stop * r]
-                arguments = X[lines], Y, loss.parameter, 1 / self.size, own
+                arguments = X[lines], Y, loss.parameter, 1 / self.counted, own
                 sweep(kernel, part.indices.size * r * r, (part, arguments))
             found.append(np.ascontiguousarray(out.reshape(-1, r, r)[:, :rank, :rank]))
         return found[0], found[1]

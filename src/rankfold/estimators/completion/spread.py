@@ -35,6 +35,7 @@ from rankfold.estimators.fitting import fit_problem, problem_of, record_run
 from rankfold.estimators.inputs import is_auto
 from rankfold.fingerprint import fingerprint
 from rankfold.linalg import svd_of_product
+from rankfold.linalg.primitives import on_host
 from rankfold.problem import Problem
 from rankfold.run.blas import one_blas_thread
 from rankfold.run.stopping import RelativeChange, Stop, StopKind
@@ -59,11 +60,12 @@ def fit(model: Any, data: SpreadTriples, limit: int, **run: Any) -> None:
         model.rank_, model.regularization_, model.shrinkage_ = choice.rank, choice.weight, choice.shrinkage
         model.regularization_path_, model.rank_path_ = choice.path, choice.rank_path
         run |= {"max_iterations": model.max_iter, "verbose": model.verbose}
-        fitted = fitted_together(model, cost, choice, seed, run)
+        there = Completion.from_observed(_store(cost).on(model.device), loss)
+        fitted = fitted_together(model, there, choice, seed, run)
     factors: tuple[Any, Any] = fitted.factors
     (L, R), (mean, b, c) = factors, fitted.offsets
     own = data.store.rows.own if data.parts else slice(None)
-    model.factors_ = L.block if data.parts else L.whole(exact=True), R.whole(exact=True)
+    model.factors_ = on_host(L.block if data.parts else L.whole(exact=True)), on_host(R.whole(exact=True))
     model.biases_, model.posterior_ = Offsets(mean, b[own], c), None
     record_run(model, fitted.trace, fitted.stop)
 
@@ -75,6 +77,11 @@ def refuse(model: Any) -> None:
         raise ValueError("bayesian=True needs all entries in one process: leave it out, or set it to False")
     if model.bias and not loss.is_square:
         raise ValueError("offsets of entries that are spread are for the square loss: set bias=False")
+    if model.bias and model.device != "cpu":
+        raise ValueError(
+            f"device={model.device!r} holds no offsets of entries that are spread: set bias=False, or leave "
+            "device out"
+        )
     if model.warm_start:
         raise ValueError("warm_start needs all entries in one process: resume from a checkpoint instead")
 
@@ -221,6 +228,7 @@ class _Penalised:
         U, s, V = dominant_svd(S, rank, first=first)
         if not self.completion.quadratic:
             return np.inf, None
+        s = on_host(s)
         kept = np.sqrt(np.maximum(s - self.weight, LIFT * s[0]))
         x0 = problem.geometry.from_factors(scales[0] * (U * kept), scales[1] * (V * kept))
         return float(s[0]), x0
@@ -235,7 +243,8 @@ class _Penalised:
         """Return the factors of the same W that the penalty is least for."""
         rows, cols = (np.sqrt(root)[:, None] for root in self.roots)
         U, s, V = svd_of_product(rows * L, cols * R)
-        return U * np.sqrt(s) / rows, V * np.sqrt(s) / cols
+        roots = np.sqrt(on_host(s))
+        return U * roots / rows, V * roots / cols
 
     def zero(self, rank: int, stop: Stop) -> Fitted:
         """W = 0, with its offsets."""
