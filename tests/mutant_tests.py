@@ -12,8 +12,6 @@ from mutations import Change, Source
 
 PACKAGE = Path("src/rankfold")
 HOPS = 3
-# Sees what no function holds: a constant is used anywhere, or nowhere before it is a default.
-OF_CONSTANTS = "tests/test_numbers.py"
 # Of each test that is chosen beside what it takes itself: pytest's own work.
 OVERHEAD = 0.02
 Reached = dict[str, tuple[float, dict[str, int]]]  # seconds, and the lines of each file as bits of a number
@@ -89,8 +87,6 @@ class Chooser:
     def chosen(self, source: Source, change: Change, room: tuple[str, ...]) -> list[str]:
         """Return tests: those of the statement, then those of its function, then of what mentions it."""
         taken: dict[str, None] = {}
-        if not source.is_in_a_body(change):
-            taken.update(dict.fromkeys(test for test in self.reached if test.startswith(OF_CONSTANTS)))
         left = self.budget
         for tests in self.nearer_and_nearer(source, change, room):
             for test in tests:

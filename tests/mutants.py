@@ -25,7 +25,7 @@ from itertools import islice
 from pathlib import Path
 
 from mutant_runs import end_orphans, prepare, pytest_in
-from mutant_tests import OF_CONSTANTS, PACKAGE, Chooser, Mentions, Reached
+from mutant_tests import PACKAGE, Chooser, Mentions, Reached
 from mutations import Change, Source, mutants
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -166,7 +166,7 @@ def unchanged(folder: Path, sources: list[Source], options: argparse.Namespace) 
     clean = shutil.copytree(ROOT, folder / "clean", ignore=skipped)
     if options.reached and options.reached.exists():
         return clean, json.loads(options.reached.read_text())
-    places = {OF_CONSTANTS, *(test for source in sources for test in concerning(source.path))}
+    places = {test for source in sources for test in concerning(source.path)}
     files = sorted({file for place in places for file in within(place)})
     reached = run_once(clean, folder, files, options.jobs)
     if options.reached:

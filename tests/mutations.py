@@ -72,11 +72,6 @@ class Source:
                     found = range(top, node.end_lineno + 1)
         return found
 
-    def is_in_a_body(self, change: Change) -> bool:
-        """Whether a change is in what a function does, not in its defaults or outside of all."""
-        functions = (node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef))
-        return any(self.start(node.body[0]) <= change[0] < self.end(node) for node in functions)
-
     def differs(self, change: Change) -> bool:
         try:
             return ast.dump(ast.parse(self.changed(change))) != ast.dump(self.tree)

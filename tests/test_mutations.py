@@ -69,13 +69,6 @@ def test_a_statement_ends_where_its_body_begins(tmp_path):
     assert source.statement((text.index("1"), 0, "")) == range(5, 8)
 
 
-def test_defaults_and_constants_are_in_no_body(tmp_path):
-    text = "A = 1\nclass C:\n    b = 2\n    def f(self, x=3):\n        return 4\n"
-    (tmp_path / "module.py").write_text(text)
-    source = Source(tmp_path, Path("module.py"))
-    assert [source.is_in_a_body((text.index(n), 0, "")) for n in "1234"] == [False, False, False, True]
-
-
 OWN = "tests/geometry/test_a.py"
 SLOW, QUICK, SECOND, CALLER, OF_COSTS = (
     f"{OWN}::slow", f"{OWN}::quick[1]", f"{OWN}::quick[2]", f"{OWN}::caller", "tests/costs/test_b.py::f",
