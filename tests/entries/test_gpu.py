@@ -174,6 +174,7 @@ compiled(gpu.evaluate, "*fp32", **shape, LOSS=0, WEIGHTED=True, PARTIALS=True)
 for model in (False, True):
     compiled(gpu.derivative, "*fp64", **shape, LOSS=1, WEIGHTED=True, MODEL=model)
 compiled(gpu.polynomial, "*fp64", **shape, M=3, N=3, WEIGHTED=True)
+compiled(gpu.polynomial, "*fp32", **shape, M=2, N=2, WEIGHTED=False)
 compiled(gpu.product, "*fp32", **shape)
 compiled(gpu.join, "*fp64", R=5, RP=8)
 compiled(gpu_tall.grams, "*fp64", R=5, RP=8, ROWS=16, FLOATS=tl.float32)
