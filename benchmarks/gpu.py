@@ -1,14 +1,17 @@
 """Completion on a GPU: `python -m benchmarks.gpu [--large] [--huge] [--floors] [--cpu] [--streamed 12]`.
 
-Needs CUDA, torch and Triton.
+Needs CUDA, torch and Triton. Small instances take as long as the host does, whose speed may change from one
+minute to the next: that of inverting a 5×5 matrix in NumPy is printed beside them.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from timeit import timeit
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch.profiler import ProfilerActivity, profile
 
@@ -16,6 +19,8 @@ import rankfold as rf
 from rankfold.entries.gpu import GpuObserved
 from rankfold.entries.gpu_streamed import StreamedObserved, at_home
 
+WARM_UP = 10  # runs of a small instance, before any is measured
+_SMALL = np.array([[1 / (i + j + 1) + (i == j) for j in range(5)] for i in range(5)])
 WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 
 
@@ -102,7 +107,7 @@ def built(case: Case) -> tuple[float, rf.Completion]:
     return took, costs.pop()
 
 
-def measure(case: Case) -> None:
+def measure(case: Case, repeats: int) -> None:
     build, cost = built(case)
     torch.cuda.empty_cache()
     problem = rf.Problem(cost, rf.FullRank(cost.shape, case.rank, metric="preconditioned"))
@@ -113,7 +118,10 @@ def measure(case: Case) -> None:
         return results[0]
 
     cost.value_at_zero, solve()  # compiles what is needed
-    start, totals = seconds(problem.start, 3), sorted(times_of(solve, 5))
+    for _ in range(WARM_UP if case in SMALL else 0):
+        solve()
+    start, totals = seconds(problem.start, 3), sorted(times_of(solve, repeats))
+    inverse = timeit(lambda: np.linalg.inv(_SMALL), number=1000)
     launches, waits = per_iteration(solve)
     L, R = problem.geometry.factors(results[-1].x)
     evaluate = seconds(lambda: cost.evaluate(L, R), 20)
@@ -121,11 +129,11 @@ def measure(case: Case) -> None:
     derivative = seconds(lambda: cost.derivative(L, R, L, R), 20)
     print(
         f"| {case.name}, rank {case.rank}, {'float32' if case.single else 'float64'} | {cost.store.size:.2e} "
-        f"| {1e3 * build:.1f} | {1e3 * start:.1f} | {1e3 * totals[2]:.1f} | {1e3 * totals[0]:.1f} "
+        f"| {1e3 * build:.1f} | {1e3 * start:.1f} | {1e3 * totals[repeats // 2]:.1f} | {1e3 * totals[0]:.1f} "
         f"| {results[-1].iterations} "
         f"| {results[-1].value / cost.value_at_zero:.0e} | {launches:.0f} | {waits:.1f} "
         f"| {1e3 * evaluate:.3f} | {1e3 * polynomial:.3f} | {1e3 * derivative:.3f} "
-        f"| {torch.cuda.max_memory_allocated() / 2**30:.1f} |",
+        f"| {torch.cuda.max_memory_allocated() / 2**30:.1f} | {1e3 * inverse:.1f} |",
         flush=True,
     )
     torch.cuda.reset_peak_memory_stats()
@@ -147,16 +155,19 @@ def beside_floor(case: Case) -> None:
 
 
 def on_cores(case: Case) -> None:
-    """The same on this machine's cores."""
-    entries = instance(case.size, case.rank, case.oversampling, torch.float64)
-    cost = rf.Completion(*(part.cpu().numpy() for part in entries[:3]), entries[3])
-    problem = rf.Problem(cost, rf.FullRank(cost.shape, case.rank, metric="preconditioned"))
-    solve = lambda: rf.minimize(problem, "cg", tolerance=case.goal)  # noqa: E731
-    solve()
-    print(
-        f"{case.name} on the CPU: {1e3 * seconds(solve, 3):.0f} ms, {solve().iterations} iterations",
-        flush=True,
+    """The same on this machine's cores, after kernels of that rank were compiled for a small matrix."""
+
+    def problem(size: int) -> rf.Problem:
+        entries = instance(size, case.rank, case.oversampling, torch.float64)
+        cost = rf.Completion(*(part.cpu().numpy() for part in entries[:3]), entries[3])
+        return rf.Problem(cost, rf.FullRank(cost.shape, case.rank, metric="preconditioned"))
+
+    rf.minimize(problem(4000), "cg", tolerance=case.goal)
+    whole, results = problem(case.size), []
+    took = seconds(
+        lambda: results.append(rf.minimize(whole, "cg", tolerance=case.goal)), 3 if case in SMALL else 1
     )
+    print(f"{case.name} on the CPU: {1e3 * took:.0f} ms, {results[0].iterations} iterations", flush=True)
 
 
 def streamed(slabs: int, rank: int = 16) -> None:
@@ -209,21 +220,26 @@ def main() -> None:
     parser.add_argument("--large", action="store_true", help="also 1.6e8 and 2e8 entries")
     parser.add_argument("--huge", action="store_true", help="also 1e9 entries")
     parser.add_argument("--floors", action="store_true", help="evaluations beside tuned passes")
-    parser.add_argument("--cpu", action="store_true", help="the same machine's cores, beside")
+    parser.add_argument(
+        "--cpu",
+        action="store_true",
+        help="the same machine's cores, beside (with --large, 1.6e8 entries too)",
+    )
     parser.add_argument(
         "--streamed", type=int, default=0, metavar="N", help="N times 2.5e8 entries, from the host"
     )
+    parser.add_argument("--repeats", type=int, default=5, metavar="N", help="runs of which it is the median")
     options = parser.parse_args()
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
     print("| instance | entries | build | start | start and solve, ms | best | iterations | f/f0 ", end="")
-    print("| launches | waits | evaluate | polynomial | derivative | GiB |")
+    print("| launches | waits | evaluate | polynomial | derivative | GiB | 5×5 inverse, µs |")
     for case in (*SMALL, *(LARGE if options.large else ()), *(HUGE if options.huge else ())):
-        measure(case)
+        measure(case, options.repeats)
         torch.cuda.empty_cache()
     for case in FLOORS if options.floors else ():
         beside_floor(case)
         torch.cuda.empty_cache()
-    for case in SMALL if options.cpu else ():
+    for case in (*SMALL, *(LARGE[:1] if options.large else ())) if options.cpu else ():
         on_cores(case)
     if options.streamed:
         streamed(options.streamed)

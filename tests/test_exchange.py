@@ -176,7 +176,7 @@ def test_grams_of_both_sides_are_fetched_together(monkeypatch):
 @pytest.mark.parametrize("width", [3, 20])
 def test_a_step_along_a_line_needs_no_table(width, monkeypatch):
     monkeypatch.setattr("rankfold.linalg.on_gpu.holds", is_torch_array)
-    monkeypatch.setattr("rankfold.linalg.on_gpu.addresses", None)  # must not be asked for
+    monkeypatch.setattr("rankfold.linalg.on_gpu.taken", None)  # must not be asked for
     A, B, C, D = (
         torch.full((d, width), v, device=DEVICE) for d, v in ((4, 1.0), (4, 2.0), (3, 3.0), (3, 4.0))
     )

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankfold.linalg import (
-    _quick_inverse,
     gram_factor,
     gram_in_basis,
     inverse_gram,
     lyapunov,
     polar,
+    quick_inverse,
     skew,
     spd_exp,
     svd_of_product,
@@ -156,8 +156,12 @@ def test_a_gram_is_inverted_without_eigenvectors_where_it_is_well_conditioned(ra
     """Below 1/1000 of the largest eigenvalue, or what the Frobenius norms make of it."""
     Q = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
     M = Q @ np.diag([1.0, 1.0, ratio**2]) @ Q.T if ratio else np.ones((3, 3))
-    inverse = _quick_inverse(M, np.finfo(np.float64).eps ** 0.2)
+    inverse = quick_inverse(M)
     assert (inverse is not None) == quick
     if quick:
         np.testing.assert_array_equal(inverse, inverse.T)
         np.testing.assert_allclose(inverse @ M, np.eye(3), atol=1e-13)
+    both = quick_inverse(np.array([np.eye(3), M]))  # one that is not good spoils both
+    assert (both is not None) == quick
+    if quick:
+        np.testing.assert_array_equal(both, [np.eye(3), inverse])

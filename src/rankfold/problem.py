@@ -115,7 +115,8 @@ class Here:
     @remembered
     def factors(self) -> tuple[Array, Array]:
         """The factors (L, R)."""
-        L, R = reals(self.lazy_factors)
+        all_tall = getattr(self.problem.geometry, "small_fields", None) == ()  # then they are its fields
+        L, R = self.problem.geometry.factors(self.x) if all_tall else reals(self.lazy_factors)
         return L, R
 
     @property
@@ -188,6 +189,10 @@ class Here:
     def gradient_norm(self) -> float:
         """The gradient's norm in the geometry's metric."""
         return float(np.sqrt(max(self.slope(self.lazy_gradient), 0.0)))
+
+    def told(self, gradient_norm: float) -> None:
+        """Take over the gradient's norm from whoever knows it already."""
+        vars(self)["gradient_norm"] = gradient_norm
 
     def slope(self, xi: Tangent) -> float:
         """The derivative of the cost along ξ, which is ⟨grad, ξ⟩ in every metric, at fewer products."""

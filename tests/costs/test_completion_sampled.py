@@ -1,5 +1,7 @@
 """Step-sizes from a sample of the rows."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -44,6 +46,19 @@ def test_a_sample_is_never_thinner_than_every_sixteenth_row(data, monkeypatch):
     np.testing.assert_array_equal(cost.sampled_polynomial(*curve), cost.polynomial(*curve, every=16))
     monkeypatch.setattr(completion, "SAMPLED_ENTRIES", len(data.values) // 2 + 1)
     assert cost.sampled_polynomial(*curve) is None
+
+
+def test_a_store_says_how_thin_a_sample_may_be(data):
+    """One on a GPU allows of thinner ones, since it has more entries left."""
+    seen = []
+    store = SimpleNamespace(size=1000, sampled_entries=10, most_sampling=32)
+    store.polynomial = lambda Ls, Rs, every: seen.append(every)
+    cost = cost_of(data)
+    cost.store = store
+    for size in (1000, 200, 19):
+        store.size = size
+        cost.sampled_polynomial((data.L,), (data.R,))
+    assert seen == [32, 20]
 
 
 def test_conjugate_gradients_calibrate_it(data, monkeypatch):

@@ -55,6 +55,17 @@ def test_polynomial_of_most_terms(piece):
     every_store.close(found, every_store.dense.curve_values(entries, (A, dA, ddA), (B, dB, ddB), times))
 
 
+@pytest.mark.parametrize("terms", [(1, 1), (1, 2), (2, 2), (3, 2)])
+def test_polynomial_of_fewer_terms(terms):
+    entries, points = draw(2, 4, 6, 0.5), factors((4, 6), 2, count=3)
+    Ls, Rs = points[::2][: terms[0]], points[1::2][: terms[1]]
+    coefficients = build(entries).polynomial(Ls, Rs)
+    assert len(coefficients) == 2 * sum(terms) - 3
+    times = np.linspace(-1, 1, 5)
+    found = np.polynomial.polynomial.polyval(times, coefficients)
+    every_store.close(found, every_store.dense.curve_values(entries, Ls, Rs, times))
+
+
 def test_few_entries():
     every_store.test_one_entry(build, (1, 7))
     every_store.test_what_a_store_knows_of_itself(build)
@@ -174,6 +185,7 @@ compiled(gpu.evaluate, "*fp32", **shape, LOSS=0, WEIGHTED=True, PARTIALS=True)
 for model in (False, True):
     compiled(gpu.derivative, "*fp64", **shape, LOSS=1, WEIGHTED=True, MODEL=model)
 compiled(gpu.polynomial, "*fp64", **shape, M=3, N=3, WEIGHTED=True)
+compiled(gpu.polynomial, "*fp32", **shape, M=2, N=2, WEIGHTED=False)
 compiled(gpu.product, "*fp32", **shape)
 compiled(gpu.join, "*fp64", R=5, RP=8)
 compiled(gpu_tall.grams, "*fp64", R=5, RP=8, ROWS=16, FLOATS=tl.float32)

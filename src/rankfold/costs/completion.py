@@ -260,7 +260,7 @@ class Completion(Cost):
     def sampled_polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64] | None:
         """The polynomial of the entries of some rows, if those are enough to give good step-sizes."""
         enough = getattr(self.store, "sampled_entries", SAMPLED_ENTRIES)
-        every = min(self.store.size // enough, MAX_SAMPLING)
+        every = min(self.store.size // enough, getattr(self.store, "most_sampling", MAX_SAMPLING))
         return self.polynomial(Ls, Rs, every) if every > 1 else None
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:

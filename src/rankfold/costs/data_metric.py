@@ -18,6 +18,8 @@ from rankfold.linalg.rows import added_up, at_hand, in_place_of
 from rankfold.linalg.tall import Tall, reals
 from rankfold.remembered import remembered
 
+Smalls = NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]  # two r×r matrices, of the left side and the right
+
 # The part of the average block that every line gets besides its own: 0.002 to 0.1 take as many iterations.
 SHARE = 0.02
 
@@ -38,16 +40,6 @@ class _Side:
     def tall(self) -> Tall:
         """The basis, as formulas take it."""
         return Tall.of(self.basis)
-
-    def applied(self, Y: Array, x: Array) -> Applied:
-        """What makes K⁻¹ A_i⁻¹ K⁻ᵀ x_i, line by line, with K of the best approximation Y ≈ Y₀ K."""
-        K = gram(self.tall, Y)
-        return Applied(self.inverse, np.linalg.inv(K / self.roots[:, None]), x)
-
-    def turned(self, Y: Array) -> float:
-        """Return the mean of sin² of the angles between the columns of Y and those at which it was formed."""
-        K = gram(self.tall, Y)
-        return 1.0 - float(np.trace(np.linalg.solve(on_host(gram(Y, Y)), K.T @ K))) / len(K)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +84,21 @@ class DataMetric:
 
     def solve(self, L: Array, R: Array, f_L: Array, f_R: Array) -> tuple[Array, Array]:
         """Return (dL, dR), the gradient in this metric at L Rᵀ, from the partial derivatives."""
+        return self.solved(self.seen(L, R), f_L, f_R)
+
+    def seen(self, L: Array, R: Array) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the products of the bases with L and R, which are all that is asked of these."""
+        left, right = self.bases
+        return gram(left, L), gram(right, R)
+
+    def solved(self, seen: Smalls, f_L: Array, f_R: Array) -> tuple[Array, Array]:
+        """Return what `solve` does, for factors that were `seen`.
+
+        With K of the best approximation Y ≈ Y₀ K, that is K⁻¹ A_i⁻¹ K⁻ᵀ x_i, line by line.
+        """
         x, y = near(at_hand(f_L), at_hand(f_R))
-        found = applied(self.rows.applied(R, x), self.cols.applied(L, y))
+        left, right = np.linalg.inv(np.asarray(seen) / self.rows.roots[:, None])
+        found = applied(Applied(self.rows.inverse, right, x), Applied(self.cols.inverse, left, y))
         dL, dR = (in_place_of(f, like(at_hand(f), d)) for f, d in zip((f_L, f_R), found, strict=True))
         return dL, dR
 
@@ -104,7 +109,16 @@ class DataMetric:
 
     def turned(self, L: Array, R: Array) -> float:
         """Say how far L and R have turned from where this was formed: 0 not at all, 1 altogether."""
-        return max(self.rows.turned(R), self.cols.turned(L))
+        return turned(self.seen(L, R), (on_host(gram(L, L)), on_host(gram(R, R))))
+
+
+def turned(seen: Smalls, squares: Smalls) -> float:
+    """Return the mean of sin² of the angles between columns, of the side on which it is larger.
+
+    Between those of factors Y, with the Grams `squares`, and those of bases that were `seen` there.
+    """
+    pairs = zip(seen, squares, strict=True)
+    return max(1.0 - float(np.trace(np.linalg.solve(M, K.T @ K))) / len(K) for K, M in pairs)
 
 
 def _mean(blocks: Array, lines: Array) -> NDArray[Any]:

@@ -75,6 +75,8 @@ class GpuObserved:
     on_device = True
     #: a sample of as many entries gives step-sizes here: it takes no less time to ask fewer of them
     sampled_entries = 4_000_000
+    #: one in so many rows, at most, are asked for a step-size; 200,000², rank 64, takes as many iterations
+    most_sampling = 32
 
     @property
     def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -132,9 +134,9 @@ class GpuObserved:
         As, Bs = tall[: len(Ls)], tall[len(Ls) :]
         terms = [terms[min(k, len(terms) - 1)] for terms in (As, Bs) for k in range(3)]
         options = {"M": len(As), "N": len(Bs), "WEIGHTED": self.weighted}
-        sums = self.by_row.summed(kernels.gpu.polynomial, 10, terms, every, **options)
-        found = sums.numbers()
-        return found[: 2 * (len(As) + len(Bs)) - 3] / (float(found[9]) or 1.0)
+        width = 2 * (len(As) + len(Bs)) - 2
+        found = self.by_row.summed(kernels.gpu.polynomial, width, terms, every, **options).numbers()
+        return found[:-1] / (float(found[-1]) or 1.0)
 
     def blocks(self, L: Array, R: Array, loss: EntryLoss) -> tuple[Array, Array]:
         """Blocks of the second derivatives, line by line."""

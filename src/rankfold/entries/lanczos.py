@@ -34,11 +34,12 @@ def dominant_svd(
 ) -> tuple[Array, Array, Array]:
     """Return the `rank` largest singular values and their vectors, S ≈ U diag(s) Vᵀ.
 
-    Block Golub-Kahan-Lanczos from `random_block`, or from `first` if right singular vectors are known nearly:
-    S V = U B with B block bidiagonal, whose singular values and residuals come for free. Stops at residuals
-    of `tolerance` times the largest value, or after MAX_STEPS. All arrays are of the library of `first`, and
-    where it lives; B is small, and NumPy's. What is held does not grow with the number of steps: the basis
-    of the shorter side, of HELD blocks at most, and three blocks of the longer one.
+    Block Lanczos for SᵀS from `random_block`, or from `first` if right singular vectors are known nearly: its
+    space is that of block Golub-Kahan-Lanczos, at half of the Grams, and VᵀSᵀS V, whose eigenvalues are the
+    squares sought, comes with those. Stops at residuals of `tolerance` times the largest value, or after
+    MAX_STEPS. All arrays are of the library of `first`, and where it lives; VᵀSᵀS V is small, and NumPy's.
+    What is held does not grow with the number of steps: the basis of the shorter side, of HELD blocks at
+    most, and one block of the longer one.
     """
     block = random_block(S.shape, rank, seed).astype(S.dtype, copy=False) if first is None else first
     if min(S.shape) <= 4 * block.shape[1]:
@@ -50,51 +51,40 @@ def dominant_svd(
 
 
 def _by_short_side(S: Operator, V_k: Array, rank: int, tolerance: float) -> tuple[Array, Array, Array]:
-    """`dominant_svd` of a tall matrix.
+    """`dominant_svd` of a tall matrix; when HELD blocks of V are there, the best directions take their place.
 
-    Blocks of V are made orthogonal to all before them, those of U to the last one: then the others are so too
-    but for rounding, which dominant singular vectors hardly notice (Simon and Zha, 2000). When HELD blocks of
-    V are there, the best directions in them take their place.
+    Of a right vector v with SᵀS v = σ²v + e, and its left one S v/σ, the residual is e/σ. Values below
+    `tolerance` of the largest are none that it would tell from zero: they need no more than the others.
     """
     width = V_k.shape[1]
     steps = min(MAX_STEPS, S.shape[1] // width)
-    B = np.zeros((HELD * width, HELD * width), S.dtype)
-    U: list[Array] = []  # the last block, if there is one
+    H = np.zeros((HELD * width, HELD * width), S.dtype)  # VᵀSᵀS V, of which the upper half is read
     V: list[Array] = []
     V_k, _, _ = _orthonormal(V_k, V)
     for step in range(steps):
-        before, here = (slice((len(V) + j) * width, (len(V) + j + 1) * width) for j in (-1, 0))
+        here = slice(len(V) * width, (len(V) + 1) * width)
         V.append(V_k)
-        U_k, B[here, here], along = _orthonormal(S @ V_k, U)
-        if U:
-            (B[before, here],) = along
-        V_k, T, _ = _orthonormal(S.transposed_times(U_k), V)
-        small = B[: here.stop, : here.stop]
-        # in a third of the time of a singular value decomposition
-        squares, P = np.linalg.eigh(small @ small.T)
-        residuals = np.linalg.norm(T @ P[here, -rank:], axis=0)
-        if residuals.max() <= tolerance * squares[-1] ** 0.5 or step + 1 == steps:
+        V_k, T, along = _orthonormal(S.transposed_times(S @ V_k), V)
+        H[: here.stop, here] = np.concatenate(along)
+        squares, P = np.linalg.eigh(H[: here.stop, : here.stop], UPLO="U")
+        s = np.sqrt(np.maximum(squares[-rank:], 0.0))
+        errors = np.linalg.norm(T @ P[here, -rank:], axis=0)
+        if np.all(errors <= tolerance * s[-1] * np.maximum(s, tolerance * s[-1])) or step + 1 == steps:
             break
-        U = [U_k]
         if len(V) == HELD:
-            U_0, s, V_0 = _best_within(S, V, small, width)
-            U, V, B[:] = [U_0], [V_0], 0.0
-            B[:width, :width] = np.diag(on_host(s))
-    return _best_within(S, V, small, rank)
-
-
-def _best_within(S: Operator, V: list[Array], small: NDArray[Any], count: int) -> tuple[Array, Array, Array]:
-    """Return dominant singular values and vectors of S as far as V tells, and `small`, which is Uᵀ S V.
-
-    Left vectors are not held: they are one product away, which also makes good what U lacks in orthogonality.
-    """
-    Qt, width = np.linalg.svd(small)[2], V[0].shape[1]
-    right = [np.ascontiguousarray(part) for part in np.split(Qt[:width].T, len(V))]
-    (Z,) = sums(list(zip(V, right, strict=True)))
+            V, H[:] = [_directions(V, P, width)], 0.0
+            H[:width, :width] = np.diag(squares[: -width - 1 : -1])
+    Z = _directions(V, P, width)
     Y, R, _ = _orthonormal(S @ Z, [])
-    P, s, Wt = np.linalg.svd(R)
-    U, V_0 = sums([(Y, P[:, :count])], [(Z, np.ascontiguousarray(Wt.T[:, :count]))])
-    return U, asarray_like(s[:count], Z), V_0
+    A, s, Wt = np.linalg.svd(R)
+    U, V_0 = sums([(Y, A[:, :rank])], [(Z, np.ascontiguousarray(Wt.T[:, :rank]))])
+    return U, asarray_like(s[:rank], Z), V_0
+
+
+def _directions(V: list[Array], P: NDArray[Any], count: int) -> Array:
+    """Return V times the last columns of P, the last one first."""
+    right = [np.ascontiguousarray(part) for part in np.split(P[:, : -count - 1 : -1], len(V))]
+    return sums(list(zip(V, right, strict=True)))[0]
 
 
 def random_block(shape: tuple[int, int], rank: int, seed: int) -> Any:

@@ -152,7 +152,7 @@ def polynomial(
     R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
-    """Ten numbers of t ↦ Σ ((Σ Aᵢ tⁱ)(Σ Bⱼ tʲ)ᵀ − y)², a row of sums each: coefficients, and the count."""
+    """Coefficients of t ↦ Σ ((Σ Aᵢ tⁱ)(Σ Bⱼ tʲ)ᵀ − y)², and the count behind them, a row of sums each."""
     i, place, there, first, end = _pieces(start, line, lines, pieces, every, P)
     a0 = _rows(A0, i, there, R, RP)
     a1 = _rows(A1, i, there, R, RP)
@@ -191,23 +191,30 @@ def polynomial(
         q0 += w * c0 * c0
         q1 += w * 2 * c0 * c1
         q2 += w * (2 * c0 * c2 + c1 * c1)
-        q3 += w * 2 * (c0 * c3 + c1 * c2)
-        q4 += w * (2 * (c0 * c4 + c1 * c3) + c2 * c2)
-        q5 += w * 2 * (c1 * c4 + c2 * c3)
-        q6 += w * (2 * c2 * c4 + c3 * c3)
-        q7 += w * 2 * c3 * c4
-        q8 += w * c4 * c4
+        q3 += w * 2 * c1 * c2
+        q4 += w * c2 * c2
+        if M + N > 4:  # a line of products of straight factors has no more
+            q3 += w * 2 * c0 * c3
+            q4 += w * 2 * (c0 * c4 + c1 * c3)
+            q5 += w * 2 * (c1 * c4 + c2 * c3)
+            q6 += w * (2 * c2 * c4 + c3 * c3)
+            q7 += w * 2 * c3 * c4
+            q8 += w * c4 * c4
     sums, apart = out + tl.program_id(0), tl.num_programs(0)
     tl.store(sums, tl.sum(tl.sum(q0, axis=1), axis=0))
-    tl.store(sums + apart, tl.sum(tl.sum(q1, axis=1), axis=0))
-    tl.store(sums + 2 * apart, tl.sum(tl.sum(q2, axis=1), axis=0))
-    tl.store(sums + 3 * apart, tl.sum(tl.sum(q3, axis=1), axis=0))
-    tl.store(sums + 4 * apart, tl.sum(tl.sum(q4, axis=1), axis=0))
-    tl.store(sums + 5 * apart, tl.sum(tl.sum(q5, axis=1), axis=0))
-    tl.store(sums + 6 * apart, tl.sum(tl.sum(q6, axis=1), axis=0))
-    tl.store(sums + 7 * apart, tl.sum(tl.sum(q7, axis=1), axis=0))
-    tl.store(sums + 8 * apart, tl.sum(tl.sum(q8, axis=1), axis=0))
-    tl.store(sums + 9 * apart, tl.sum(end - first, axis=0).to(tl.float64))
+    if M + N > 2:
+        tl.store(sums + apart, tl.sum(tl.sum(q1, axis=1), axis=0))
+        tl.store(sums + 2 * apart, tl.sum(tl.sum(q2, axis=1), axis=0))
+    if M + N > 3:
+        tl.store(sums + 3 * apart, tl.sum(tl.sum(q3, axis=1), axis=0))
+        tl.store(sums + 4 * apart, tl.sum(tl.sum(q4, axis=1), axis=0))
+    if M + N > 4:
+        tl.store(sums + 5 * apart, tl.sum(tl.sum(q5, axis=1), axis=0))
+        tl.store(sums + 6 * apart, tl.sum(tl.sum(q6, axis=1), axis=0))
+    if M + N > 5:
+        tl.store(sums + 7 * apart, tl.sum(tl.sum(q7, axis=1), axis=0))
+        tl.store(sums + 8 * apart, tl.sum(tl.sum(q8, axis=1), axis=0))
+    tl.store(sums + (2 * (M + N) - 3) * apart, tl.sum(end - first, axis=0).to(tl.float64))
 
 
 @triton.jit(do_not_specialize=["lines", "pieces"])

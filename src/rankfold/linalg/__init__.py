@@ -173,27 +173,27 @@ def inverse_gram(Y: Array) -> Array:
 
 
 def _inverse_gram(Y: Array) -> Array:
-    M, enough = gram(Y, Y), eps(Y) ** _GRADED_EXPONENT
-    if type(M) is np.ndarray and (inverse := _quick_inverse(M, enough)) is not None:
+    M = gram(Y, Y)
+    if type(M) is np.ndarray and (inverse := quick_inverse(M)) is not None:
         return inverse
     values, E = eigh(M)
-    if float(values[0]) > enough * float(values[-1]):
+    if float(values[0]) > eps(Y) ** _GRADED_EXPONENT * float(values[-1]):
         return (E / values) @ E.T
     N = gram_factor(Y).N
     return N @ N.T
 
 
-def _quick_inverse(M: np.ndarray[Any, Any], enough: float) -> np.ndarray[Any, Any] | None:
-    """Return M⁻¹ at half the cost of eigenvectors; None unless its condition number is below 1/`enough`.
-
-    The product of the Frobenius norms is no smaller than that number.
-    """
+def quick_inverse(M: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+    """Return the inverse of a Gram, or of several; None if one may be too ill conditioned."""
     try:
         inverse = np.linalg.inv(M)
     except np.linalg.LinAlgError:
         return None
-    good = float(np.vdot(M, M)) * float(np.vdot(inverse, inverse)) * enough**2 < 1
-    return sym(inverse) if good else None
+    most, size = eps(M) ** (-2 * _GRADED_EXPONENT), M.shape[-1] ** 2
+    for a, b in zip(M.reshape(-1, size), inverse.reshape(-1, size), strict=True):
+        if not a.dot(a) * b.dot(b) < most:  # of Frobenius norms: no smaller than the condition number
+            return None
+    return (inverse + np.swapaxes(inverse, -1, -2)) / 2
 
 
 def gram_in_basis(A: Array, B: Array, N: Array, graded: bool) -> Array:

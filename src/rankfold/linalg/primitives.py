@@ -51,8 +51,10 @@ def grams(*sides: Sequence[Pair]) -> list[list[NDArray[Any]]]:
     if type(first) is np.ndarray:
         if first.size >= LEAST and (parts := _parts_for_kernels(sides)) is not None:
             return _grams_by_kernels(parts)
-    elif (place := on_gpu.addresses(_different(sides))) is not None:
-        return on_gpu.grams(sides, place)
+    elif on_gpu.taken(_different(sides)):
+        numbers = on_gpu.grams(sides).numbers().astype(_host_type(first), copy=False)
+        products = iter(numbers.reshape(-1, first.shape[1], first.shape[1]))
+        return [[next(products) for _ in pairs] for pairs in sides]
     elif all(is_torch_array(A) for pairs in sides for pair in pairs for A in pair):
         return _fetched(sides)
     return [[_own_gram(A, B) for A, B in pairs] for pairs in sides]
@@ -68,8 +70,8 @@ def sums(*sides: Sequence[Term]) -> list[Array]:
             return _sums_by_kernels(sides)
     elif on_gpu.holds(first) and all(map(_on_a_line, sides)):  # one operation of torch's a side, and no table
         return [A.add(B, alpha=t) for (A, _), (B, t) in sides]
-    elif all(map(_square, sides)) and (place := on_gpu.addresses([A for ts in sides for A, _ in ts])):
-        return on_gpu.sums(sides, place)
+    elif all(map(_square, sides)) and on_gpu.taken([A for terms in sides for A, _ in terms]):
+        return on_gpu.sums(sides)
     elif is_torch_array(first):
         return _sums_of_tensors(sides)
     return [_plain_sum(terms) for terms in sides]
@@ -222,6 +224,11 @@ def _sums_by_kernels(sides: Sequence[Sequence[Term]]) -> list[Array]:
     for rank, passes in by_rank.items():
         kernels.pool.run(kernels.tall.sums(rank), kernels.tall.MOST_CHUNKS, work * _IN_ORDER, *passes)
     return results
+
+
+def _host_type(A: Array) -> Any:
+    """NumPy's type of a tensor's numbers."""
+    return np.float32 if A.element_size() == 4 else np.float64
 
 
 # torch tensors, where they live -----------------------------------------------------------------------------

@@ -152,7 +152,7 @@ class _Run:
     team: Team
 
     def start(self, x0: Point | None) -> Progress:
-        before = replace(self.problem.counts)
+        before = dict(vars(self.problem.counts))
         x = self.problem.start() if x0 is None else _checked_point(x0, self.problem.geometry)
         state = self.method.init(self.problem, x)
         try:
@@ -192,7 +192,7 @@ class _Run:
         return Result(x, geometry, value, gradient_norm, stop, progress.trace, progress.state, error)
 
     def _advanced(self, progress: Progress) -> Progress:
-        before = replace(self.problem.counts)
+        before = dict(vars(self.problem.counts))
         state = self.method.step(self.problem, progress.state)
         row = self._row(state, progress.iteration + 1, before)
         # Of equal values the later: its gradient is usually the smaller.
@@ -200,12 +200,12 @@ class _Run:
         best = Best(state.x, row.value, row.gradient_norm) if better else progress.best
         return Progress(state, best, progress.trace.extended(row))
 
-    def _row(self, state: Any, iteration: int, before: Counts) -> TraceRow:
+    def _row(self, state: Any, iteration: int, before: dict[str, int]) -> TraceRow:
         """Return the row of a state whose value and gradient are finite; else raise an error."""
         value, norm = float(state.value), float(state.gradient_norm)  # first: asking may evaluate
         if not (isfinite(value) and (isfinite(norm) or getattr(state, "gradient_free", False))):
             raise _NotFiniteError(f"the value is {value} and the gradient norm {norm}")
-        counts = {name: count - getattr(before, name) for name, count in vars(self.problem.counts).items()}
+        counts = {name: count - before[name] for name, count in vars(self.problem.counts).items()}
         seconds = perf_counter() - self.began
         return TraceRow.of(iteration, value, norm, seconds, **vars(state.report), **counts)
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import combinations_with_replacement
 from typing import Any, ClassVar
 
-from rankfold.geometry.base import Point, Tangent, lincomb, scale
+from rankfold.geometry.base import Point, Tangent, scale
 from rankfold.geometry.lazily import introduce
 from rankfold.problem import Here, Problem
 from rankfold.solvers.base import Located, Method, Nested, StepReport
@@ -22,6 +21,8 @@ from rankfold.solvers.line_search import (
 )
 from rankfold.solvers.metric import Metric, check_metric
 from rankfold.solvers.progress import Progress
+from rankfold.solvers.turn import Turn, turned
+from rankfold.solvers.turn_on_gpu import Known, fits, turned_on_gpu
 
 _RULES = ("PR+", "HS", "DY")
 # Powell's restart: gradients that are this far from orthogonal say that conjugacy is lost.
@@ -42,6 +43,10 @@ class Trial:
     start: Point
     progress: Progress = field(default_factory=lambda: Progress(_PATIENCE))
 
+    def then(self, here: Here) -> Trial:
+        """Return the same after a step to here."""
+        return Trial(self.start, self.progress.then(here.value, here.gradient_norm))
+
 
 @dataclass(frozen=True, kw_only=True)
 class ConjugateGradientState(Located):
@@ -51,7 +56,7 @@ class ConjugateGradientState(Located):
     is there while that is a metric to be given up if it leads nowhere.
 
     `calibration` is what the step-sizes that a sample of the data gives are to be multiplied with; 0 where
-    all the data are to be asked.
+    all the data are to be asked. `known` is what iterations on a GPU tell the next one.
     """
 
     metric: Metric
@@ -62,6 +67,7 @@ class ConjugateGradientState(Located):
     t: float
     calibration: float
     trial: Trial | None = None
+    known: Known | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +98,7 @@ class ConjugateGradient:
     True
     """
 
-    state_types: ClassVar[tuple[type, ...]] = (ConjugateGradientState, Metric, Trial, Progress)
+    state_types: ClassVar[tuple[type, ...]] = (ConjugateGradientState, Metric, Trial, Progress, Known)
 
     beta: str = "PR+"
     decrease: float = 1e-4
@@ -114,32 +120,38 @@ class ConjugateGradient:
         own = (here.tall, here.tall), (here.lazy_partials, here.lazy_partials)
         introduce(*own, *metric.pairs(here, here))
         uphill = metric.lazy_gradient(here)
-        state = _downhill(here, metric, uphill, t=0.0, calibration=1.0, report=StepReport())
+        state = _downhill(here, metric, uphill, StepReport())
         tried = self.metric == "auto" and (metric.formed is not None or metric.wait > 0)
         return replace(state, trial=Trial(here.x) if tried else None)
 
     def step(self, problem: Problem, state: ConjugateGradientState) -> ConjugateGradientState:
         """Go along the direction, and make the next one conjugate to it; or give up a metric that failed."""
-        if state.trial is None:
-            return self._stepped(problem, state)
-        if state.trial.progress.stagnates:
+        if state.trial is not None and state.trial.progress.stagnates:
             return _begun_again(problem, state.trial.start)
-        after = self._stepped(problem, state)
-        if after.stalled and not after.stationary:
+        after = self._stepped(state)
+        if state.trial is not None and after.stalled and not after.stationary:
             return _begun_again(problem, state.trial.start)
-        progress = state.trial.progress.then(after.value, after.gradient_norm)
-        return replace(after, trial=Trial(state.trial.start, progress))
+        return after
 
-    def _stepped(self, problem: Problem, state: ConjugateGradientState) -> ConjugateGradientState:
-        guess, taken = self._line_search(state)
-        if taken is not None:
-            return self._conjugate(state, taken)
+    def _stepped(self, state: ConjugateGradientState) -> ConjugateGradientState:
+        guess, turn = self._turned(state)
+        if turn is not None:
+            return self._conjugate(state, turn)
         if not state.steepest:
             uphill = state.metric.lazy_gradient(state.here)
-            report = StepReport(step=0.0, note="restart")
-            return _downhill(state.here, state.metric, uphill, state.t, 0.0, report)
+            again = _downhill(state.here, state.metric, uphill, StepReport(step=0.0, note="restart"))
+            trial = state.trial and state.trial.then(state.here)
+            return replace(again, t=state.t, calibration=0.0, trial=trial, known=state.known)
         floor = at_noise_floor(state.here, state.direction, state.slope, guess)
         return replace(state, report=StepReport(step=0.0), stalled=NO_STEP, stationary=floor)
+
+    def _turned(self, state: ConjugateGradientState) -> tuple[float, Turn | None]:
+        """Return the first guess of the step, 0 where none was needed, and what is known after the step."""
+        here, direction, metric = state.here, state.direction, state.metric
+        if fits(here, direction):
+            return 0.0, turned_on_gpu(here, direction, metric, state.calibration, state.known)
+        guess, taken = self._line_search(state)
+        return guess, None if taken is None else turned(here, direction, metric, taken)
 
     def _line_search(self, state: ConjugateGradientState) -> tuple[float, Step | None]:
         """Return the first guess of the step, 0 where none was needed, and the step."""
@@ -153,35 +165,28 @@ class ConjugateGradient:
         guess = first_step(here, direction, slope)
         return guess, armijo(here, direction, slope, guess, self.decrease)
 
-    def _conjugate(self, state: ConjugateGradientState, taken: Step) -> ConjugateGradientState:
-        geometry, before, here = state.here.problem.geometry, state.here, taken.here
-        direction = here.lazily(state.direction)
-        together = combinations_with_replacement((here.tall, here.lazy_partials, direction), 2)
-        introduce(*together, *state.metric.pairs(here, before))
-        report = StepReport(step=taken.t * before.length(direction), backtracks=taken.backtracks)
-        metric = state.metric.moved(here)
-        uphill = metric.lazy_gradient(here, before)
-        if not (state.squared > 0 and state.slope < 0):  # rounding has left nothing to divide by
-            return _downhill(here, metric, uphill, taken.t, 0.0, report)
-        carried = geometry.transport(before.tall, direction, here.tall)
-        overlap = geometry.transported_inner(before.tall, before.lazy_gradient, here.tall, uphill)
-        along, squared = here.slope(carried), here.slope(uphill)
-        beta = self._beta(squared, overlap, along, state)
-        slope = -squared + beta * along
-        calibration = _calibrated(state.calibration, along / state.slope)
-        # Lost conjugacy, or a direction that hardly goes down: forget the past.
-        if abs(overlap) > _POWELL * squared or not slope < -0.1 * squared:
-            return _downhill(here, metric, uphill, taken.t, calibration, report)
+    def _conjugate(self, state: ConjugateGradientState, turn: Turn) -> ConjugateGradientState:
+        squared = max(turn.squared, 0.0)
+        beta, slope, calibration = 0.0, -squared, 0.0
+        if state.squared > 0 and state.slope < 0:  # else rounding has left nothing to divide by
+            beta = self._beta(turn.squared, turn.overlap, turn.along, state)
+            slope = -turn.squared + beta * turn.along
+            calibration = _calibrated(state.calibration, turn.along / state.slope)
+            # Lost conjugacy, or a direction that hardly goes down: forget the past.
+            if abs(turn.overlap) > _POWELL * turn.squared or not slope < -0.1 * turn.squared:
+                beta, slope = 0.0, -squared
         return ConjugateGradientState(
-            here=here,
-            metric=metric,
+            here=turn.here,
+            metric=turn.metric,
             squared=squared,
-            direction=here.made(lincomb(-1.0, uphill, beta, carried)),
+            direction=turn.directions(beta),
             slope=slope,
-            steepest=False,
-            t=taken.t,
+            steepest=not beta,
+            t=turn.t,
             calibration=calibration,
-            report=report,
+            report=turn.report,
+            trial=state.trial and state.trial.then(turn.here),
+            known=turn.known,
         )
 
     def _beta(self, squared: float, overlap: float, along: float, state: ConjugateGradientState) -> float:
@@ -231,12 +236,10 @@ def _begun_again(problem: Problem, start: Point) -> ConjugateGradientState:
     """
     here = problem.at(start)
     report = StepReport(step=0.0, note="the metric of the data leads nowhere: again in the geometry's")
-    return _downhill(here, Metric(), here.lazy_gradient, t=0.0, calibration=1.0, report=report)
+    return _downhill(here, Metric(), here.lazy_gradient, report)
 
 
-def _downhill(
-    here: Here, metric: Metric, uphill: Tangent, t: float, calibration: float, report: StepReport
-) -> ConjugateGradientState:
+def _downhill(here: Here, metric: Metric, uphill: Tangent, report: StepReport) -> ConjugateGradientState:
     squared = max(here.slope(uphill), 0.0)
     return ConjugateGradientState(
         here=here,
@@ -245,7 +248,7 @@ def _downhill(
         direction=here.made(scale(-1.0, uphill)),
         slope=-squared,
         steepest=True,
-        t=t,
-        calibration=calibration,
+        t=0.0,
+        calibration=1.0,
         report=report,
     )

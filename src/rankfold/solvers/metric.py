@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rankfold.costs.data_metric import DataMetric
 from rankfold.geometry.base import Tangent
+from rankfold.geometry.lazily import introduce
+from rankfold.linalg import Array
 from rankfold.linalg.tall import reals
 from rankfold.problem import Here
 
@@ -71,8 +77,11 @@ class Metric:
         """Return the metric of the data with blocks formed here; without any curvature, the geometry's."""
         return cls(here if here.data_metric is not None else None)
 
-    def moved(self, here: Here) -> Self:
-        """Return the metric for the next point: with new blocks, if the old ones no longer fit."""
+    def moved(self, here: Here, turned: Callable[[], float] | None = None) -> Self:
+        """Return the metric for the next point: with new blocks, if the old ones no longer fit.
+
+        Who knows how far the factors have turned says so.
+        """
         if self.wait:
             return type(self)(wait=self.wait - 1) if self.wait > 1 else type(self).of(here)
         if self.formed is None:
@@ -80,7 +89,10 @@ class Metric:
         age, known = self.age + 1, self._data
         old = not here.problem.cost.quadratic and age >= _LIFETIME
         # It is the first steps that go far: to look at each would cost more Grams than it saves blocks.
-        if known is None or old or (age & (age - 1) == 0 and known.turned(*here.lazy_factors) > _TURNED):
+        looked_at = age & (age - 1) == 0
+        if known is None or old:
+            return type(self).of(here)
+        if looked_at and (turned() if turned else known.turned(*here.lazy_factors)) > _TURNED:
             return type(self).of(here)
         return type(self)(self.formed, age)
 
@@ -94,6 +106,24 @@ class Metric:
             return here.lazy_gradient
         change = self._data.solve(*here.lazy_factors, *here.partials)
         return here.lazily_lifted(*change, before)
+
+    @property
+    def bases(self) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+        """What the metric of the data compares the factors L and R with, if there is one."""
+        if self._data is None:
+            return (), ()
+        return (self._data.cols.basis,), (self._data.rows.basis,)
+
+    def seen(self, here: Here) -> NDArray[Any] | None:
+        """Return the products of the bases with the factors here."""
+        if self._data is None:
+            return None
+        introduce((here.lazy_factors, self._data.bases))
+        return np.array(self._data.seen(*here.lazy_factors), np.float64)
+
+    def solved(self, seen: NDArray[Any] | None, partials: Sequence[Array]) -> Sequence[Array]:
+        """Return what the blocks make of partial derivatives where the factors were `seen`; else these."""
+        return partials if self._data is None or seen is None else self._data.solved(seen, *partials)
 
     def pairs(self, here: Here, before: Here) -> list[tuple[Any, Any]]:
         """What will be multiplied with what for a gradient here, and for its product with that before."""

@@ -1,0 +1,175 @@
+"""A step of conjugate gradients and the `Turn` after it, on a GPU, in `FullRank`'s preconditioned metric.
+
+Where entries are few, a GPU takes less time for an iteration than Python takes to ask the geometry formula by
+formula. So the formulas are written out here, in small matrices of both sides at once, without what vanishes
+in them; and all Grams are asked for together, so that the GPU is waited for twice an iteration: for the line
+and for all the rest.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankfold.costs.data_metric import turned
+from rankfold.geometry.base import Tangent
+from rankfold.geometry.full_rank import FullRank, FullRankFactors
+from rankfold.linalg import gram, inverse_gram, on_gpu, quick_inverse
+from rankfold.linalg.exchange import Coming
+from rankfold.problem import Here
+from rankfold.solvers.base import StepReport
+from rankfold.solvers.line_search import change_along, minimiser
+from rankfold.solvers.metric import Metric
+from rankfold.solvers.turn import Turn
+
+Smalls = NDArray[Any]  # two r×r matrices, of the left side and of the right
+
+
+class Known(NamedTuple):
+    """Small matrices of a point x: its Grams, their inverses, and the products of a metric's bases with x."""
+
+    squares: Smalls
+    inverses: Smalls
+    seen: Smalls | None
+
+
+class _Line(NamedTuple):
+    """A point, what is known of it, a direction d, and the Grams xᵀd, dᵀd and those of the bases with d."""
+
+    here: Here
+    known: Known
+    metric: Metric
+    d: Tangent
+    x_d: Smalls
+    d_d: Smalls
+    seen: Smalls | None = None
+
+
+def fits(here: Here, direction: Tangent) -> bool:
+    """Whether a step from here is for `turned_on_gpu`."""
+    geometry = here.problem.geometry
+    preconditioned = type(geometry) is FullRank and geometry.metric == "preconditioned"
+    return preconditioned and here.problem.cost.quadratic and on_gpu.taken((*here.x, *direction))
+
+
+def turned_on_gpu(
+    here: Here, direction: Tangent, metric: Metric, calibration: float, known: Known | None
+) -> Turn | None:
+    """Take the step that a sample of the data asks for, times `calibration`; or the exact one, if it lowers.
+
+    None where rounding would hide how far that lowers the value.
+    """
+    known = known or _known(here, metric)
+    sides = zip(here.x, direction, metric.bases, strict=True)
+    coming = on_gpu.grams([[(x, d), (d, d), *((B, d) for B in bases)] for x, d, bases in sides])
+    sampled = here.sampled_polynomial(direction) if calibration else None
+    coefficients = here.polynomial(direction) if sampled is None else sampled
+    line = _Line(here, known, metric, direction, *_smalls(coming, here))
+    t = minimiser(coefficients)
+    if sampled is None:
+        return _turned(line, t) if change_along(coefficients, t) < -here.noise else None
+    turn = _turned(line, calibration * t)
+    return turn if turn.here.value < here.value else turned_on_gpu(here, direction, metric, 0.0, known)
+
+
+def _turned(line: _Line, t: float) -> Turn:
+    """Go to x + t d, and ask for all that is wanted there before any of it has come."""
+    before, d = line.here, line.d
+    here = before.problem.at(FullRankFactors(*(x.add(v, alpha=t) for x, v in zip(before.x, d, strict=True))))
+    metric, seen = _metric_at(here, line, t)
+    f, old = ([Z.contiguous() for Z in there.partials] for there in (here, before))
+    u = metric.solved(seen, f)
+    sides = zip(here.x, f, old, d, u, metric.bases, strict=True)
+    coming = on_gpu.grams([_pairs(*side) for side in sides])
+    squares, f_f, d_f, o_u, *more = _smalls(coming, here)
+    inverses = _inverses(here, squares)
+    across = inverses[::-1]  # each side is measured by the Gram of the other
+    norm = float(np.vdot(f_f, across))
+    here.told(max(norm, 0.0) ** 0.5)
+    lead: Any = across  # the gradient is f times it, or what blocks make of f
+    if seen is None:
+        squared, vertical, overlaps = norm, 0.0 * squares, o_u @ across
+    else:
+        seen, o_x, x_u, f_u = more
+        vertical = _vertical(x_u, inverses)
+        squared, lead, overlaps = _trace(f_u), (1.0, 1.0), o_u + o_x @ vertical
+    measured = line.known.inverses[::-1] @ squares[::-1]
+    length = max(float(np.vdot(line.known.squares[::-1], line.d_d)), 0.0) ** 0.5
+    carried = _vertical(line.x_d + t * line.d_d, inverses)
+    return Turn(
+        here=here,
+        t=t,
+        report=StepReport(step=t * length),
+        metric=metric,
+        squared=squared,
+        overlap=float(np.vdot(measured, overlaps)),
+        along=_trace(d_f),  # all that carries d elsewhere is vertical: there is no slope along that
+        directions=partial(_direction, here.x, u, lead, vertical, d, carried),
+        known=Known(squares, inverses, seen),
+    )
+
+
+def _pairs(x: Any, f: Any, old: Any, d: Any, u: Any, bases: tuple[Any, ...]) -> list[tuple[Any, Any]]:
+    """What is multiplied with what on one side, for the gradient u that blocks make of f, or f itself."""
+    pairs = [(x, x), (f, f), (d, f), (old, u)]
+    for B in bases:
+        pairs += (B, x), (old, x), (x, u), (f, u)
+    return pairs
+
+
+def _direction(
+    x: Tangent, u: Any, lead: Any, vertical: Smalls, d: Tangent, carried: Smalls, beta: float
+) -> FullRankFactors:
+    """−g + β d at x, with g = u · lead + x · vertical and d carried there by x · carried."""
+    small = beta * carried - vertical
+    sides = [[(u[k], -lead[k]), (x[k], small[k])] for k in range(2)]
+    if beta:
+        for terms, v in zip(sides, d, strict=True):
+            terms.append((v, beta))
+    return FullRankFactors(*on_gpu.sums(sides))
+
+
+def _metric_at(here: Here, line: _Line, t: float) -> tuple[Metric, Smalls | None]:
+    """Return the metric for the point x + t d, and what its bases see there."""
+    known = line.known
+    if known.seen is None or line.seen is None:
+        seen, after = None, line.metric.moved(here)
+    else:
+        seen = sees = known.seen + t * line.seen
+        after = line.metric.moved(here, lambda: turned(sees, _squares(line, t)))
+    return after, seen if after.formed is line.metric.formed else after.seen(here)
+
+
+def _squares(line: _Line, t: float) -> Smalls:
+    """The Grams of x + t d."""
+    return line.known.squares + t * (line.x_d + line.x_d.swapaxes(1, 2) + t * line.d_d)
+
+
+def _known(here: Here, metric: Metric) -> Known:
+    """What a run learns from iteration to iteration, for its first one."""
+    squares = np.array([gram(Z, Z) for Z in here.tall], np.float64)
+    return Known(squares, _inverses(here, squares), metric.seen(here))
+
+
+def _smalls(coming: Coming, here: Here) -> Any:
+    """Grams of both sides as they were asked for, each with that of the other side."""
+    rank = here.problem.geometry.rank
+    return coming.numbers().reshape(2, -1, rank, rank).swapaxes(0, 1)
+
+
+def _inverses(here: Here, squares: Smalls) -> Smalls:
+    found = quick_inverse(squares)
+    return np.array([inverse_gram(Z) for Z in here.tall], np.float64) if found is None else found
+
+
+def _vertical(x_v: Smalls, inverses: Smalls) -> Smalls:
+    """(Λ, −Λᵀ), Λ = ½(v_HᵀH (HᵀH)⁻¹ − (GᵀG)⁻¹Gᵀv_G): x times it makes v horizontal."""
+    Λ = (x_v[1].T.dot(inverses[1]) - inverses[0].dot(x_v[0])) / 2
+    return np.array([Λ, -Λ.T])
+
+
+def _trace(products: Smalls) -> float:
+    return float(np.einsum("kii->", products))

@@ -1,0 +1,167 @@
+"""Conjugate gradients written out in Grams: the numbers that the geometry gives, formula by formula."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from array_api_compat import is_torch_array
+from numpy.testing import assert_allclose, assert_array_equal
+
+import rankfold as rf
+from entries.stores import draw, in_memory, on_gpu
+from rankfold.costs.base import LineBlocks
+from rankfold.linalg.exchange import Desk
+from rankfold.problem import Here
+from rankfold.solvers import conjugate_gradient, turn_on_gpu
+from rankfold.solvers.metric import Metric
+from rankfold.solvers.turn_on_gpu import fits, turned_on_gpu
+
+pytest.importorskip("triton")
+pytestmark = pytest.mark.gpu
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@pytest.fixture(autouse=True)
+def tensors_count_as_on_a_gpu(monkeypatch):
+    """Without one, products are torch's: Triton's interpreter takes half a second for those of a step."""
+    monkeypatch.setattr("rankfold.linalg.on_gpu.holds", is_torch_array)
+    if DEVICE == "cpu":
+        monkeypatch.setattr("rankfold.linalg.on_gpu.grams", grams)
+        monkeypatch.setattr("rankfold.linalg.on_gpu.sums", sums)
+
+
+def grams(sides):
+    products = [(A.T @ B).reshape(-1) for pairs in sides for A, B in pairs]
+    return SimpleNamespace(numbers=lambda: torch.cat(products).numpy())
+
+
+def sums(sides):
+    return [sum(A @ torch.as_tensor(S * np.eye(A.shape[1])) for A, S in terms) for terms in sides]
+
+
+class InTensors(rf.Completion):
+    """Entries in memory whose blocks come, like all else, in the arrays that they were asked in."""
+
+    def line_blocks(self, L, R):
+        return LineBlocks(*map(torch.as_tensor, super().line_blocks(L, R)))
+
+
+@pytest.fixture
+def problem():
+    entries = draw(1, 7, 6, 0.8)
+    if DEVICE == "cuda":
+        return rf.Problem.of(rf.Completion.from_observed(on_gpu(entries)), 2)
+    return rf.Problem.of(InTensors.from_observed(in_memory(entries)), 2)
+
+
+def tensors(x):
+    return type(x)(*(torch.as_tensor(part, device=DEVICE) for part in x))
+
+
+def begun(problem, metric, seed=0):
+    solver = rf.ConjugateGradient(metric=metric)
+    return solver, solver.init(problem, tensors(problem.geometry.random_point(seed)))
+
+
+@pytest.mark.parametrize("metric", ["geometry", "data"])
+def test_steps_are_those_of_the_geometry(problem, metric, monkeypatch):
+    solver, first = begun(problem, metric)
+    assert fits(first.here, first.direction)
+    quick = [solver.step(problem, first)]
+    quick.append(solver.step(problem, quick[0]))
+    assert quick[1].known is not None
+    assert (quick[1].known.seen is None) == (metric == "geometry")
+    monkeypatch.setattr(conjugate_gradient, "fits", lambda *_: False)
+    slow = first
+    for state in quick:
+        slow = solver.step(problem, slow)
+        for name in ("value", "gradient_norm", "squared", "slope", "t", "calibration"):
+            assert_allclose(getattr(state, name), getattr(slow, name), rtol=1e-9, err_msg=name)
+        assert_allclose(state.report.step, slow.report.step, rtol=1e-9)
+        assert state.steepest == slow.steepest
+        for one, two in zip((*state.x, *state.direction), (*slow.x, *slow.direction), strict=True):
+            assert_allclose(one.cpu(), two.cpu(), rtol=1e-8, atol=1e-10)
+
+
+def test_an_iteration_waits_twice(monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr("rankfold.linalg.on_gpu.holds", is_torch_array)
+    problem = rf.Problem.of(rf.Completion.from_observed(on_gpu(draw(1, 7, 6, 0.8), DEVICE)), 1)
+    solver, state = begun(problem, "geometry")
+    state = solver.step(problem, state)
+    waits, wait = [], Desk.wait
+    monkeypatch.setattr(Desk, "wait", lambda self: (waits.append(1), wait(self)))
+    state = solver.step(problem, state)
+    assert np.isfinite([state.value, state.gradient_norm]).all()
+    assert len(waits) == 2
+
+
+def test_a_sample_that_misleads_is_made_good_by_all_the_data(problem, monkeypatch):
+    _, state = begun(problem, "geometry")
+    given = state.here, state.direction, state.metric
+    exact = turned_on_gpu(*given, 0.0, None)
+    monkeypatch.setattr(Here, "sampled_polynomial", lambda self, xi: np.array([0.0, -2e3, 1.0, 0.0, 0.0]))
+    misled = turned_on_gpu(*given, 1.0, None)
+    assert misled.t == exact.t
+    monkeypatch.setattr(Here, "sampled_polynomial", lambda self, xi: self.polynomial(xi))
+    assert_allclose(turned_on_gpu(*given, 0.5, None).t, 0.5 * exact.t, rtol=1e-12)
+
+
+def test_no_step_where_the_line_rises(problem, monkeypatch):
+    _, state = begun(problem, "geometry")
+    monkeypatch.setattr(Here, "polynomial", lambda self, xi: np.array([1.0, 1.0, 1.0, 0.0, 0.0]))
+    assert turned_on_gpu(state.here, state.direction, state.metric, 0.0, None) is None
+
+
+def test_blocks_that_no_longer_fit_are_formed_anew(problem, monkeypatch):
+    _, state = begun(problem, "data")
+    given = state.here, state.direction, state.metric, 0.0, None
+    monkeypatch.setattr("rankfold.solvers.metric._TURNED", -1.0)
+    turn = turned_on_gpu(*given)
+    assert turn.metric.formed is turn.here
+    assert_allclose(turn.known.seen, Metric(turn.here).seen(turn.here), rtol=1e-12)
+    monkeypatch.setattr("rankfold.solvers.metric._TURNED", 1.0)
+    assert turned_on_gpu(*given).metric == Metric(state.here, 1)
+
+
+def test_a_restart_goes_down_the_gradient(problem):
+    solver, state = begun(problem, "data")
+    after = solver.step(problem, replace(state, squared=0.0))  # nothing to divide by
+    assert after.steepest
+    assert after.calibration == 0
+    uphill = after.metric.gradient(after.here)
+    for one, two in zip(after.direction, uphill, strict=True):
+        assert_allclose(one.cpu(), -two.cpu(), rtol=1e-8, atol=1e-10)
+
+
+def test_ill_conditioned_points_take_the_long_way(problem, monkeypatch):
+    _, state = begun(problem, "geometry")
+    quick = turned_on_gpu(state.here, state.direction, state.metric, 0.0, None)
+    monkeypatch.setattr(turn_on_gpu, "quick_inverse", lambda M: None)
+    slow = turned_on_gpu(state.here, state.direction, state.metric, 0.0, None)
+    assert_allclose(slow.known.inverses, quick.known.inverses, rtol=1e-10)
+    assert_allclose(slow.squared, quick.squared, rtol=1e-10)
+
+
+@pytest.mark.parametrize("metric", ["invariant", "euclidean"])
+def test_other_metrics_ask_the_geometry(problem, metric):
+    geometry = rf.FullRank(problem.geometry.shape, 2, metric=metric)
+    other = replace(problem, geometry=geometry)
+    here = other.at(tensors(geometry.random_point(0)))
+    assert not fits(here, here.x)
+    assert not fits(problem.at(geometry.random_point(0)), here.x)  # NumPy's arrays
+    assert not fits(problem.at(type(here.x)(*(part.T.contiguous().T for part in here.x))), here.x)
+
+
+def test_a_resumed_run_has_the_same_bits(problem, tmp_path):
+    x0, path = tensors(problem.geometry.random_point(0)), tmp_path / "run"
+    solver = rf.ConjugateGradient(metric="data")
+    limits = {"tolerance": 0.0}
+    rf.minimize(problem, solver, x0, max_iterations=1, checkpoint=path, **limits)
+    resumed = rf.minimize(problem, solver, resume=path, max_iterations=2, **limits)
+    whole = rf.minimize(problem, solver, x0, max_iterations=2, **limits)
+    assert_array_equal(resumed.trace["value"], whole.trace["value"])
+    for one, two in zip(resumed.x, whole.x, strict=True):
+        assert_array_equal(one.cpu(), two.cpu())
