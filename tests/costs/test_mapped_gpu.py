@@ -112,7 +112,7 @@ def test_all_that_a_cost_says(costs):
 def test_the_start_and_the_solve(costs):
     """The same values at equal iterations; the same bits when it is done again; all stays on the device."""
     plain, moved = costs
-    if not HAS_GPU and isinstance(plain, (rf.RankedPairs, rf.MultinomialPairs)):
+    if not (HAS_GPU or plain.quadratic):
         pytest.skip("too much for the interpreter")
     ridge, runs, most = rf.Frobenius(0.01), [], 5 if HAS_GPU else 1
     for _ in range(
@@ -146,7 +146,9 @@ def test_offsets_of_responses():
 
 def test_answers_are_of_the_kind_of_the_factors():
     plain, (L, R, *_) = pairs_cost("square"), factors()
-    value, f_L, _ = plain.on("cuda").evaluate(L, R)
+    moved = plain.on("cuda")
+    assert moved.on("cuda") is moved
+    value, f_L, _ = moved.evaluate(L, R)
     assert type(f_L) is np.ndarray
     assert_allclose(f_L, plain.evaluate(L, R).f_L, rtol=1e-10)
     assert value == plain.on("cuda").value(*there(L, R))

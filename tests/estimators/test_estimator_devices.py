@@ -14,6 +14,7 @@ import rankfold as rf
 from gpu_stand_in import HAS_GPU, stand_in
 from rankfold.cli.app import app
 from rankfold.estimators.fitting import warm_point
+from rankfold.estimators.regression.free_offsets import FreeOffsets
 
 DATA = rf.data.random_completion((90, 80) if HAS_GPU else (8, 7), 1, 3.0, seed=0)
 GIVEN = {"rank": 1, "bayesian": False, "random_state": 0}
@@ -85,7 +86,7 @@ def fits(kind, device):
     ["PairRegressor", "PairClassifier", "three classes", "PairRanker", "regression", "regression with holes"],
 )
 def test_fits_on_a_gpu_are_those_of_the_cpu(gpu, kind, tmp_path, monkeypatch):
-    if kind in ("PairClassifier", "PairRanker") and not HAS_GPU:
+    if kind in ("PairClassifier", "three classes", "PairRanker") and not HAS_GPU:
         pytest.skip("too much for the interpreter")
     _, expected = fits(kind, "cpu")
     if kind == "regression" and not HAS_GPU:  # a closed form: no kernels are asked for
@@ -125,13 +126,33 @@ def test_a_point_of_an_earlier_fit_is_one_on_the_device(gpu):
     assert type((0.5 * rf.Pairs(X, X, Y[:, 0])).as_factor(np.ones((5, 1)))) is np.ndarray
 
 
-def test_what_is_fitted_on_the_cpu_alone_says_so(gpu):
-    X, Y = samples()
-    offsets = {"rank": 1, "regularization": 1.0, "loss": "huber"}
-    with pytest.raises(TypeError, match="offsets of other losses than the square are found on the CPU alone"):
-        rf.ReducedRankRegression(device="cuda", **offsets).fit(X, Y)
-    found = [rf.ReducedRankRegression(device=each, **offsets).fit(X, Y).coef_ for each in ("auto", "cpu")]
-    np.testing.assert_array_equal(*found)
+@pytest.mark.gpu
+@pytest.mark.parametrize("loss", ["poisson", *(["huber", "logistic"] if HAS_GPU else [])])
+def test_the_best_offsets_for_other_losses(gpu, loss):
+    """Those of the CPU, and so are values and derivatives; lines without curvature take shorter steps."""
+    from rankfold.estimators.regression.free_offsets_on_gpu import GpuFreeOffsets
+
+    rng = np.random.default_rng(1)
+    _, Y = samples(0.3)
+    rows, cols = np.nonzero(~np.isnan(Y[:5]))
+    values = 5.0 * Y[rows, cols] if loss == "huber" else rng.integers(0, 2, rows.size) * 1.0
+    values *= 9.0 if loss == "poisson" else 1.0
+    cost = rf.Completion(rows, cols, values, (5, 4), rng.uniform(0.5, 2.0, rows.size), loss)
+    plain, moved = FreeOffsets(cost), GpuFreeOffsets(cost.on("cuda"))
+    L, R, dL, dR = (0.3 * rng.standard_normal((d, 1)) for d in (5, 4) * 2)
+    tall = [moved.completion.store.asarray(A) for A in (L, R, dL, dR)]
+    np.testing.assert_allclose(moved.offsets(*tall[:2]), plain.offsets(L, R), rtol=1e-6, atol=1e-6)
+    value, f_L, _ = moved.evaluate(*tall[:2])
+    np.testing.assert_allclose([value, moved.value(L, R)], [plain.value(L, R)] * 2, rtol=1e-10)
+    np.testing.assert_allclose(f_L.cpu(), plain.evaluate(L, R).f_L, rtol=1e-6, atol=1e-6)
+    change, _ = moved.derivative(*tall)
+    np.testing.assert_allclose(change.cpu(), plain.derivative(L, R, dL, dR)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_a_loss_of_one_s_own_is_refused(gpu):
+    own = rf.Loss.from_functions(lambda w, y: (w - y) ** 4, lambda w, y: 4 * (w - y) ** 3, lambda w, y: 12.0)
+    with pytest.raises(TypeError, match="on a GPU the loss must be built in"):
+        rf.ReducedRankRegression(1, regularization=1.0, loss=own, device="cuda").fit(*samples())
 
 
 @pytest.mark.gpu

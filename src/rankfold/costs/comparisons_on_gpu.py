@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from rankfold.costs.features_on_gpu import SQUARE, brought
 from rankfold.costs.losses import Loss
+from rankfold.costs.losses_on_gpu import built_in, losses
 from rankfold.costs.positions_on_gpu import AtPositions, Positions
 from rankfold.entries.gpu import GpuObserved
-from rankfold.kernels import formulas
 
 Tensor = Any
 
@@ -25,10 +25,7 @@ class GpuComparisons(AtPositions):
         weights: NDArray[Any] | None,
     ):  # fmt: skip
         super().__init__(positions, loss.nonnegative)
-        if loss.formula not in formulas.BUILT_IN:
-            names = ", ".join(formula.__name__ for formula in formulas.BUILT_IN)
-            raise TypeError(f"on a GPU the loss must be built in ({names}); use device='cpu' for others")
-        self.loss, count = loss, len(better)
+        self.loss, count = built_in(loss), len(better)
         self._better, self._worse = (brought(at, self.device) for at in (better, worse))
         self._scale = _shares(weights, count, self.device)
         signs = np.repeat([1.0, -1.0], count)
@@ -48,7 +45,8 @@ class GpuComparisons(AtPositions):
         return self._summed(slope), self._summed(bend * (moves[self._better] - moves[self._worse]))
 
     def _losses(self, entries: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return losses(self.loss, entries[self._better] - entries[self._worse])
+        difference = entries[self._better] - entries[self._worse]
+        return losses(self.loss, difference, torch.ones_like(difference))
 
     def _summed(self, numbers: Tensor) -> Tensor:
         """The sum, at each entry, of the numbers of its comparisons, those that it is worse in negative."""
@@ -97,22 +95,3 @@ class GpuMultinomial(AtPositions):
 def _shares(weights: NDArray[Any] | None, count: int, device: Any) -> Tensor:
     """What each of so many terms weighs in their mean."""
     return brought((np.ones(count) if weights is None else weights) / count, device)
-
-
-def losses(loss: Loss, w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """ℓ(w, 1), ℓ' and ℓ'' of a built-in loss: `kernels.formulas`, by functions of torch."""
-    e, one = w - 1.0, torch.ones_like(w)
-    match loss.formula.__name__:
-        case "square":
-            return e * e, 2.0 * e, 2.0 * one
-        case "logistic":
-            p = torch.sigmoid(w)
-            return torch.logaddexp(torch.zeros_like(w), w) - w, p - 1.0, p * (1.0 - p)
-        case "huber":
-            c = torch.clamp(e, -loss.parameter, loss.parameter)
-            return c * (2.0 * e - c), 2.0 * c, 2.0 * one * (e.abs() <= loss.parameter)
-        case "poisson":
-            mean = torch.exp(w)
-            return mean - w, mean - 1.0, mean
-    short = torch.clamp(-e, min=0.0)  # the squared hinge
-    return short * short, -2.0 * short, 2.0 * one * (short > 0.0)

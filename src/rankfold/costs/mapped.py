@@ -139,7 +139,8 @@ class Mapped(Cost):
         """
         core: Any = self.core
         able = hasattr(core, "on")
-        if usable_device(device) == "cpu" or (device == "auto" and not able):
+        stays = self.device is not None or (device == "auto" and not able)
+        if usable_device(device) == "cpu" or stays:
             return self
         if not able:
             raise TypeError(

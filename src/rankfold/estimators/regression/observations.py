@@ -177,14 +177,16 @@ def _predictions(data: Observations, device: str) -> tuple[Cost, Features]:
     # √w is in the weights here, not in the rows: the offsets of weighted rows would not be constants.
     values, weights = (data.Y[rows] - (data.y_mean if square else 0.0))[known], data.weights[rows][i]
     cost = Completion(i, j, values, known.shape, weights=weights, loss=data.loss)
-    if not data.fit_intercept or square:
-        cost = cost.on(device)
-    elif usable_device(device) == "cuda" == device:
-        raise TypeError(
-            "offsets of other losses than the square are found on the CPU alone: set device='cpu', or "
-            "fit_intercept=False"
-        )
+    cost = cost.on(device)
     predictors = Features((data.X - data.x_mean)[rows], data.X.shape[1])
     if not data.fit_intercept:
         return cost, predictors
-    return WithOffsets(cost, mean=None, rows=None, cols=0.0) if square else FreeOffsets(cost), predictors
+    return WithOffsets(cost, mean=None, rows=None, cols=0.0) if square else _free(cost), predictors
+
+
+def _free(cost: Completion) -> FreeOffsets:
+    if cost.device is None:
+        return FreeOffsets(cost)
+    from rankfold.estimators.regression.free_offsets_on_gpu import GpuFreeOffsets
+
+    return GpuFreeOffsets(cost)

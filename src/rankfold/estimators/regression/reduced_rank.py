@@ -72,7 +72,7 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         The fit ends when five iterations change what is minimised by no more than this part of it.
     device
         Where fits are computed: "cpu"; "cuda", on a GPU (with torch and Triton); "auto", there if there is
-        one. What is found is NumPy's. Offsets of other losses than the square are computed on the CPU alone.
+        one. What is found is NumPy's.
     warm_start
         Whether `fit` starts from the coefficients that the last `fit` found, if there are as many.
     random_state
