@@ -26,6 +26,7 @@ def test_each_has_what_the_page_says(name):
 COMMON = {"warm_start": False, "random_state": None, "verbose": 0}
 ITERATIVE = COMMON | {"geometry": "auto", "solver": "auto", "max_iter": 500}
 PAIRS = {"rank": "auto", "n_left": None, "left": None, "right": None, "regularization": 0.1, "tol": 1e-13}
+PAIRS |= {"device": "cpu"}
 DEFAULTS = {
     "MatrixCompletion": ITERATIVE
     | {
@@ -63,6 +64,7 @@ DEFAULTS = {
         "cv": 5,
         "tol": 1e-10,
         "loss": "square",
+        "device": "cpu",
     },
 }
 

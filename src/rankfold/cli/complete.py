@@ -117,8 +117,7 @@ def complete(
         check_writable(path)
     if plot is not None:
         check_format(plot)
-    if device not in ("cpu", "cuda", "auto"):
-        raise typer.BadParameter(f"--device is cpu, cuda or auto, not {device!r}")
+    options.check_device(device)
     if duplicates not in ("keep", "error"):
         raise typer.BadParameter(f"--duplicates is keep or error, not {duplicates!r}")
     columns = options.column_of(row), options.column_of(col), options.column_of(value)

@@ -47,9 +47,16 @@ EscapeFormulas = Annotated[
 Clip = Annotated[
     bool, typer.Option("--clip", help="Let no prediction lie outside of the range of the known values.")
 ]
+Device = Annotated[str, typer.Option(help="Where fits run: cpu, cuda or auto.")]
 Loss = Annotated[str, typer.Option(help="square, huber, logistic (0 or 1) or poisson (counts).")]
 Criterion = Literal["cv", "aic", "bic", "gcv"]
 CRITERIA: dict[str, Criterion] = {name: name for name in get_args(Criterion)}
+
+
+def check_device(device: str) -> None:
+    """Refuse what is no device."""
+    if device not in ("cpu", "cuda", "auto"):
+        raise typer.BadParameter(f"--device is cpu, cuda or auto, not {device!r}")
 
 
 def column_of(text: str | None) -> str | int | None:

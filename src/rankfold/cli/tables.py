@@ -12,12 +12,14 @@ from rankfold.cli.options import (
     CRITERIA,
     Decimal,
     Delimiter,
+    Device,
     EscapeFormulas,
     Json,
     Loss,
     Missing,
     Seed,
     Table,
+    check_device,
     number_or_auto,
 )
 
@@ -106,6 +108,7 @@ def regress(
     delimiter: Delimiter = None,
     decimal: Decimal = ".",
     seed: Seed = 0,
+    device: Device = "cpu",
     escape_formulas: EscapeFormulas = False,
     json: Json = False,
 ) -> None:
@@ -131,11 +134,13 @@ def regress(
         check_writable(path)
     if criterion not in CRITERIA:
         raise typer.BadParameter(f"--criterion is one of {', '.join(CRITERIA)}, not {criterion!r}")
+    check_device(device)
     estimator = rf.ReducedRankRegression(
         number_or_auto(rank, int, "--rank"),
         regularization=number_or_auto(regularization, float, "--regularization"),
         loss=loss,
         criterion=CRITERIA[criterion],
+        device=device,
         random_state=seed,
     )
     with working(f"reading {name_of(table)}"):

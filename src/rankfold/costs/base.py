@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from math import inf, isfinite
 from numbers import Real
 from typing import Any, NamedTuple
@@ -161,11 +162,11 @@ class Cost(ABC):
         for name, steps in _FIXED_POINTS.items():
             # Each factor takes a part of the square root of the value, so that W is as large as the data.
             L, R = (unit**0.25 * spread(d, step)[:, None] for d, step in zip(self.shape, steps, strict=True))
-            found[name] = float(self.value(self._factor(L), self._factor(R))) / unit
+            found[name] = float(self.value(self.as_factor(L), self.as_factor(R))) / unit
         return dict(found)
 
-    def _factor(self, numbers: NDArray[np.float64]) -> Array:
-        """A factor as the cost can take it, whatever library its data are held in."""
+    def as_factor(self, numbers: NDArray[np.float64]) -> Array:
+        """Return a factor as the cost can take it, whatever library its data are held in."""
         return numbers
 
     def __add__(self, other: Any) -> Cost:
@@ -265,6 +266,10 @@ class Combination(Cost):
             return super().polynomial(Ls, Rs)
         zeros = np.zeros(2 * (len(Ls) + len(Rs)) - 3)
         return sum((a * term.polynomial(Ls, Rs) for a, term in self.terms), start=zeros)
+
+    def as_factor(self, numbers: NDArray[np.float64]) -> Array:
+        """Return a factor as the terms can take it."""
+        return reduce(lambda found, term: term[1].as_factor(found), self.terms, numbers)
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return the start point of the first term that offers one."""

@@ -107,6 +107,13 @@ class Completion(Cost):
         return getattr(self.store, "places", None)
 
     @property
+    def device(self) -> Any:
+        """The GPU that the entries are on, or pass through; None if they are in memory."""
+        if getattr(self.store, "on_device", False):
+            return device_of(self.store.asarray(np.zeros(1)))
+        return getattr(self.store, "device", None)
+
+    @property
     def observed(self) -> Observed:
         """The entries, if they are held in memory by rows and by columns."""
         if not isinstance(self.store, Observed):

@@ -141,13 +141,14 @@ class Custom(Cost):
         """Return one step down the gradient at W = 0, as a rank-r singular value decomposition."""
         return downhill_start(self, rank, seed)
 
-    def _factor(self, numbers: Array) -> Array:
+    def as_factor(self, numbers: Array) -> Array:
+        """Return a factor in the library, dtype and place of `like`."""
         return asarray_like(numbers, self._like)
 
     @property
     def value_at_zero(self) -> float:
         """Value at W = 0, computed for arrays like `like`."""
-        L, R = (self._factor(np.zeros((d, 1))) for d in self.shape)
+        L, R = (self.as_factor(np.zeros((d, 1))) for d in self.shape)
         try:
             return float(self._partials(L, R)[0])
         except RuntimeError as error:  # torch's, for data that live elsewhere

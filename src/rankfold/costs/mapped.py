@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,11 @@ from scipy import sparse
 
 from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.start import downhill_start
-from rankfold.entries.arrays import checked_factors, like
+from rankfold.entries.arrays import check_factors, checked_factors, like
+from rankfold.entries.devices import usable_device
 from rankfold.entries.given_arrays import check_size, own_sparse, unmasked
+from rankfold.linalg import on_gpu
+from rankfold.remembered import remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +28,15 @@ class Features:
     size: int
 
     @staticmethod
-    def checked(name: str, matrix: Any) -> Features:
-        """Return the features as float32 or float64, dense or CSR, or say what is wrong with them."""
+    def checked(name: str, matrix: Any) -> Any:
+        """Return the features as float32 or float64, dense or CSR, or say what is wrong with them.
+
+        Tensors on a GPU are checked, and stay, there.
+        """
+        if on_gpu.holds(matrix):
+            from rankfold.costs.features_on_gpu import checked_on_gpu
+
+            return checked_on_gpu(name, matrix)
         if sparse.issparse(matrix):
             matrix = sparse.csr_array(own_sparse(name, matrix))
             numbers = matrix.data
@@ -43,6 +54,12 @@ class Features:
         if numbers.dtype != np.float32:
             matrix = matrix.astype(np.float64, copy=False)
         return Features(matrix, matrix.shape[1])
+
+    def on(self, device: Any) -> Any:
+        """Return the same features on a GPU."""
+        from rankfold.costs.features_on_gpu import sent
+
+        return sent(self.matrix, self.size, device)
 
     def take(self, rows: NDArray[Any]) -> Features:
         """Return the features of some entities only."""
@@ -67,12 +84,30 @@ class Features:
         """Xᵀ A."""
         return A if self.matrix is None else np.asarray(self.matrix.T @ A)
 
+    @remembered
+    def spectrum(self) -> tuple[Array, Array, Callable[[Array], Array]]:
+        """P, d and M ↦ Q M for the singular value decomposition X = P diag(d) Qᵀ, without zero values."""
+        X = self.matrix
+        if sparse.issparse(X) and X.shape[0] <= X.shape[1]:
+            squares, P = np.linalg.eigh((X @ X.T).toarray())
+            keep = squares > squares[-1] * len(squares) * np.finfo(squares.dtype).eps
+            P, d = P[:, keep], np.sqrt(squares[keep])
+            return P, d, lambda M: X.T @ (P @ (M / d[:, None]))
+        P, d, Qt = np.linalg.svd(X.toarray() if sparse.issparse(X) else X, full_matrices=False)
+        keep = d > d[0] * max(X.shape) * np.finfo(d.dtype).eps
+        P, d, Qt = P[:, keep], d[keep], Qt[keep]
+        return P, d, lambda M: Qt.T @ M
+
 
 @dataclass(frozen=True, eq=False)
 class RepeatedFeatures(Features):
     """X ⊗ I: the coefficients of thing k of an entity are the rows k, k + count, k + 2 count, ..."""
 
     count: int
+
+    def on(self, device: Any) -> Any:
+        """Return the same features on a GPU."""
+        return Features(self.matrix, self.size // self.count).on(device).repeated(self.count)
 
     def times(self, L: NDArray[Any]) -> NDArray[Any]:
         """(X ⊗ I) L, as X times L with the `count` rows of a feature side by side."""
@@ -84,12 +119,36 @@ class RepeatedFeatures(Features):
 
 
 class Mapped(Cost):
-    """f(W) = core(X W Zᵀ), by the chain rule: A = X L, B = Z R, f_L = Xᵀ core_A, f_R = Zᵀ core_B."""
+    """f(W) = core(X W Zᵀ), by the chain rule: A = X L, B = Z R, f_L = Xᵀ core_A, f_R = Zᵀ core_B.
 
-    def __init__(self, core: Cost, X: Features, Z: Features):
+    Features are where the data of the core are: in memory, or, if `device` is not None, on a GPU.
+    """
+
+    def __init__(self, core: Cost, X: Any, Z: Any):
+        self.device = getattr(core, "device", None)
+        if self.device is not None:
+            X, Z = X.on(self.device), Z.on(self.device)
         self.core, self.X, self.Z = core, X, Z
         self.shape = X.size, Z.size
         self.quadratic, self.nonnegative = core.quadratic, core.nonnegative
+
+    def on(self, device: str) -> Self:
+        """Return the same cost with features and data on a GPU: "cuda", or "auto" if there is one and it can.
+
+        Factors are best tensors on that GPU, as `start` gives them: they stay there during a solve.
+        """
+        core: Any = self.core
+        able = hasattr(core, "on")
+        stays = self.device is not None or (device == "auto" and not able)
+        if usable_device(device) == "cpu" or stays:
+            return self
+        if not able:
+            raise TypeError(
+                f"{type(self).__name__} is computed on the CPU alone: leave device out, or use 'cpu'"
+            )
+        there = copy(self)
+        Mapped.__init__(there, core.on(device), self.X, self.Z)
+        return there
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ."""
@@ -130,14 +189,30 @@ class Mapped(Cost):
         """Value at W = 0."""
         return self.core.value_at_zero
 
-    def _map(
-        self, Ls: Sequence[Array], Rs: Sequence[Array]
-    ) -> tuple[list[NDArray[Any]], list[NDArray[Any]], Any]:
-        arrays = checked_factors(self.shape, Ls, Rs)
+    def as_factor(self, numbers: Array) -> Array:
+        """Return a factor as it is or, if the data are on a GPU, as a tensor there."""
+        if self.device is None:
+            return numbers
+        from rankfold.costs.features_on_gpu import tensors_of_one_type
+
+        return tensors_of_one_type(self.device, numbers)[0]
+
+    def _map(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> tuple[list[Array], list[Array], Any]:
+        if self.device is None:
+            arrays = checked_factors(self.shape, Ls, Rs)
+        else:
+            from rankfold.costs.features_on_gpu import tensors_of_one_type
+
+            check_factors(self.shape, Ls, Rs)
+            arrays = tensors_of_one_type(self.device, *Ls, *Rs)
         As = [self.X.times(L) for L in arrays[: len(Ls)]]
         Bs = [self.Z.times(R) for R in arrays[len(Ls) :]]
         return As, Bs, arrays[0].dtype
 
-    def _back(self, example: Array, dtype: Any, f_A: NDArray[Any], f_B: NDArray[Any]) -> tuple[Array, Array]:
+    def _back(self, example: Array, dtype: Any, f_A: Array, f_B: Array) -> tuple[Array, Array]:
         f_L, f_R = self.X.transposed_times(f_A), self.Z.transposed_times(f_B)
+        if self.device is not None:
+            from rankfold.costs.features_on_gpu import given_back
+
+            return given_back(example, f_L.to(dtype)), given_back(example, f_R.to(dtype))
         return like(example, f_L.astype(dtype, copy=False)), like(example, f_R.astype(dtype, copy=False))

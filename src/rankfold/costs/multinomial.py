@@ -12,6 +12,7 @@ from rankfold import kernels
 from rankfold.costs.base import Array, Cost, Evaluation, LineBlocks
 from rankfold.costs.start import downhill_start
 from rankfold.entries.arrays import checked_factors, like
+from rankfold.entries.devices import usable_device
 from rankfold.entries.given_arrays import frozen, own_indices
 from rankfold.entries.observed import Duplicates, Observed
 from rankfold.entries.sorted_entries import sweep
@@ -76,6 +77,23 @@ class Multinomial(Cost):
         self.starts: NDArray[np.uint64] = frozen(np.concatenate([[0], np.cumsum(counts)]).astype(np.uint64))
         self.shape = shape[0], int(self.starts[-1])
         self._room = np.empty(int(counts.max()))  # what a kernel makes its own arrays like
+
+    def on(self, device: str) -> Cost:
+        """Return the same cost with its entries on a GPU: "cuda", or "auto" if there is one."""
+        place = usable_device(device)
+        if place == "cpu":
+            return self
+        from rankfold.costs.comparisons_on_gpu import GpuMultinomial
+        from rankfold.costs.positions_on_gpu import Positions
+
+        side, starts = self.observed.by_row, self.starts.astype(np.int64)
+        rows, cols, codes = (part.astype(np.int64) for part in (side.keys, side.indices, side.data[:, 0]))
+        counts = np.diff(starts)[cols]
+        of = np.repeat(np.arange(len(rows)), counts)
+        number = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
+        positions = Positions(rows[of], starts[cols[of]] + number, self.shape, place)
+        weights = side.data[:, 1].astype(np.float64) if self.observed.weighted else None
+        return GpuMultinomial(positions, of, number, codes, weights)
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ."""

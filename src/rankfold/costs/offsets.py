@@ -83,6 +83,11 @@ class WithOffsets(Cost):
         """Those of the completion cost."""
         return self.completion.places
 
+    @property
+    def device(self) -> Any:
+        """The GPU that the entries are on; None if they are in memory."""
+        return self.completion.device
+
     def offsets(self, L: Array, R: Array) -> Offsets:
         """Return the best offsets for W = L Rᵀ."""
         A, B = at_hand_of(self.completion, (L,), (R,))

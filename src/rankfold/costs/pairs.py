@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import device
 from numpy.typing import ArrayLike, NDArray
 
 from rankfold.costs.base import Array, Cost
@@ -13,6 +14,8 @@ from rankfold.costs.losses import Loss
 from rankfold.costs.mapped import Features, Mapped
 from rankfold.costs.multinomial import Multinomial
 from rankfold.entries.given_arrays import check_size, own_indices, unmasked
+from rankfold.linalg import on_gpu
+from rankfold.linalg.primitives import on_host
 
 
 class LinearTerms(NamedTuple):
@@ -52,7 +55,8 @@ class Pairs(OfPairs):
     Parameters
     ----------
     X, Z
-        Features, one row per entity: arrays or SciPy sparse matrices (kept as CSR).
+        Features, one row per entity: arrays or SciPy sparse matrices (kept as CSR). If X, Z or y is a torch
+        tensor on a GPU, the cost is there; `on` brings one in memory there.
     y
         The outcome of each pair.
     loss
@@ -84,9 +88,12 @@ class Pairs(OfPairs):
         weights: ArrayLike | None = None,
         linear: bool = False,
     ):
+        place = _place_of(X, Z, y)
+        given: Any = (on_host(A) if on_gpu.holds(A) else A for A in (y, pairs, weights))
+        y, pairs, weights = given
         outcomes = _outcomes(y)
         met = met_features(X, Z, pairs, outcomes.size, linear)
-        core = Completion(met.rows, met.cols, outcomes, met.shape, weights, loss, duplicates="keep")
+        core = Completion(met.rows, met.cols, outcomes, met.shape, weights, loss, "keep", place)
         super().__init__(core, met.X, met.Z, linear)
 
 
@@ -168,6 +175,11 @@ def met_features(X: Any, Z: Any, pairs: ArrayLike | None, count: int, linear: bo
             features[k] = features[k].take(used)
         indices.append(index)
     return MetFeatures(features[0], features[1], indices[0], indices[1])
+
+
+def _place_of(*given: Any) -> Any:
+    """The GPU that data are given on, or None."""
+    return next((device(A) for A in given if on_gpu.holds(A)), None)
 
 
 def _outcomes(y: ArrayLike) -> NDArray[Any]:

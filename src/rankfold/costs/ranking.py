@@ -11,6 +11,7 @@ from scipy import sparse
 from rankfold.costs.base import Array, Cost, Evaluation
 from rankfold.costs.losses import Loss
 from rankfold.costs.pairs import OfPairs, met_features
+from rankfold.entries.devices import usable_device
 from rankfold.entries.given_arrays import own_indices, own_numbers
 from rankfold.fingerprint import fingerprint
 
@@ -130,6 +131,17 @@ class _Comparisons(Cost):
         self.weights = None if weights is None else _checked_weights(weights, self.better.size)
         self.shape, self.quadratic = shape, False
         self.nonnegative = self.loss.nonnegative
+
+    def on(self, device: str) -> Cost:
+        """Return the same cost with its pairs and comparisons on a GPU."""
+        place = usable_device(device)
+        if place == "cpu":
+            return self
+        from rankfold.costs.comparisons_on_gpu import GpuComparisons
+        from rankfold.costs.positions_on_gpu import Positions
+
+        positions = Positions(self.rows, self.cols, self.shape, place)
+        return GpuComparisons(positions, self.better, self.worse, self.loss, self.weights)
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ."""

@@ -19,9 +19,9 @@ _BLOCK = 1 << 18  # entries looked at together
 # A loss that is nearly straight, or bends the other way, is taken to curve by this part of the mean of its
 # line: a Newton step could go anywhere. A line counts as curved by at least a part of the mean of all.
 _LEAST_CURVATURE, _LEAST_LINE = 0.03, 1e-3
-_HALVINGS = 40  # where every loss of a line is straight, a step may be much too long
-_ROUNDS = 200
-_HIDDEN = 1e-14  # a change of a line's cost by this part of its terms' sizes is rounding
+HALVINGS = 40  # where every loss of a line is straight, a step may be much too long
+ROUNDS = 200
+HIDDEN = 1e-14  # a change of a line's cost by this part of its terms' sizes is rounding
 
 
 class _Part(NamedTuple):
@@ -52,7 +52,7 @@ class ConvexLines:
     def minimised(self) -> Floats:
         """Return the best x_i, by Newton steps from 0 until they change a line's cost by rounding alone."""
         x = np.zeros(self.ridges.shape, self.side.data.dtype)
-        for _ in range(_ROUNDS):
+        for _ in range(ROUNDS):
             x, moved = self._stepped(x)
             if not moved.any():
                 break
@@ -73,8 +73,8 @@ class ConvexLines:
         """
         model, before, sizes = self._modelled(x)
         way = solve_lines(model, self.B, self.ridges, self.pull) - x
-        steps, hidden = np.ones((len(x), 1), x.dtype), _HIDDEN * sizes
-        for _ in range(_HALVINGS):
+        steps, hidden = np.ones((len(x), 1), x.dtype), HIDDEN * sizes
+        for _ in range(HALVINGS):
             z = x + steps * way
             costs = self._costs(z)
             worse = ~(costs <= before + hidden)
@@ -114,7 +114,7 @@ class ConvexLines:
         curved, lines, count = np.maximum(curvatures, 0.0), self._keys, self.side.lines
         means = np.bincount(lines, curved, count) / np.maximum(np.bincount(lines, minlength=count), 1)
         overall = float(curved.mean()) if curved.size else 0.0
-        least: Floats = _LEAST_CURVATURE * np.maximum(means, _LEAST_LINE * overall)
+        least: Floats = least_curvature(means, overall, np)
         return np.where(least > 0, least, 1.0)[lines]
 
     def _costs(self, x: Floats) -> Floats:
@@ -142,3 +142,8 @@ class ConvexLines:
             if self.given is not None:
                 predicted += self.given[where]
             yield _Part(where, lines, predicted, data[:, 0], data[:, 1] if data.shape[1] == 2 else 1.0)
+
+
+def least_curvature(means: Any, overall: float, library: Any) -> Any:
+    """Return the least curvature believed of a line's entries, given its mean and that of all."""
+    return _LEAST_CURVATURE * library.clip(means, _LEAST_LINE * overall, None)

@@ -88,8 +88,8 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
     dtype
         Of the data and the factors while fitting: "float64", or "float32" in less memory.
     device
-        "cuda": the last fit is one on a geometry, on a GPU (with torch and Triton); rank and λ are chosen on
-        the CPU, and what is found is in NumPy's arrays. "auto": so if there is a GPU.
+        "cuda": the last fit, one on a geometry, and its Bayesian finish are on a GPU (with torch and Triton);
+        rank, λ and sweeps are chosen on the CPU, and what is found is NumPy's. "auto": so if there is a GPU.
     warm_start
         Whether `fit` starts from the factors, and with the regularisation, that the last `fit` found, if
         rows, columns and rank are the same.
@@ -289,7 +289,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
             warnings.warn(message, UserWarning, stacklevel=4)
         run |= {"max_iterations": self.max_iter, "verbose": self.verbose}
         fitted = last_fit(self, joint, choice, seed, run)
-        fitted, self.posterior_ = finished(joint, fitted, wanted(self, cost), verdict)
+        fitted, self.posterior_ = finished(joint, fitted, wanted(self, cost), verdict, self.device)
         self.factors_, self.information_ = fitted.factors, None
         self.features_, self.biases_ = learnt(given, traits, implicit, fitted, self.counts_, self.bias)
         record_run(self, fitted.trace, fitted.stop)

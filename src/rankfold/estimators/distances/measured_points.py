@@ -88,7 +88,7 @@ class MeasuredPoints:
     @staticmethod
     def coordinates(X: Any, Y: Floats) -> Floats:
         """Return X Y, for rows of features."""
-        features = Features.checked("X", X)
+        features: Features = Features.checked("X", X)
         if features.size != len(Y):
             raise ValueError(f"X has {features.size} features, but points had {len(Y)} of them")
         return features.times(Y)

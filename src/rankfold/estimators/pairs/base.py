@@ -26,6 +26,7 @@ from rankfold.estimators.pairs.paired_features import PairedFeatures
 from rankfold.estimators.rank_errors import RankErrors, choose_rank
 from rankfold.estimators.tensors import without_tensors
 from rankfold.fingerprint import fingerprint
+from rankfold.linalg.primitives import on_host
 from rankfold.problem import Problem
 from rankfold.solvers import Method
 
@@ -50,6 +51,7 @@ class PairModel(BaseEstimator):
         solver: str | Method[Any] = "auto",
         max_iter: int = 500,
         tol: float = 1e-13,
+        device: str = "cpu",
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -63,6 +65,7 @@ class PairModel(BaseEstimator):
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
+        self.device = device
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
@@ -75,13 +78,14 @@ class PairModel(BaseEstimator):
 
     def _fit(self, known: Observations, centre: float, *data: Any) -> None:
         """Fit to what is known of pairs, less `centre`; `data` are what it was made of."""
-        cost = known.cost()
+        cost = known.cost().on(self.device)
         problem = self._problem(cost, known.size, self._choose_rank(known))
-        last = self.factors_ if self.warm_start and hasattr(self, "factors_") else None
-        if last is not None:
-            last = last[0], last[1].reshape(-1, last[1].shape[-1])
+        last: tuple[Any, Any] | None = None
+        if self.warm_start and hasattr(self, "factors_"):
+            L, R = self.factors_
+            last = cost.as_factor(L), cost.as_factor(R.reshape(-1, R.shape[-1]))
         result = fit_model(self, problem, last)
-        L, R = result.factors
+        L, R = map(on_host, result.factors)
         record_run(self, result.trace, result.stop)
         terms = cost.linear_terms(L, R)
         self.factors_ = L, R.reshape(len(terms.R) + 1, *terms.R.shape[1:])
@@ -104,12 +108,12 @@ class PairModel(BaseEstimator):
             left, right = known.shape
             return checked_rank(self.rank, largest, f"the lesser of {left} and {right}, {known.limits}")
         train, test = known.split(check_random_state(self.random_state))
-        cost = train.cost()
+        cost = train.cost().on(self.device)
 
         def losses(rank: int) -> Floats:
             problem = self._problem(cost, train.size, rank)
             result = try_model(self, problem, tol=max(self.tol, _TRIAL_TOL))
-            return test.losses(*result.factors)
+            return test.losses(*map(on_host, result.factors))
 
         self.rank_path_ = choose_rank(largest, losses, self.verbose)
         return self.rank_path_.chosen

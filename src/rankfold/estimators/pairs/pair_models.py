@@ -42,6 +42,9 @@ class PairRegressor(TensorScore, RegressorMixin, PairModel):
         The most iterations; a `ConvergenceWarning` tells that they did not suffice.
     tol
         The fit ends when five iterations change what is minimised by no more than this part of it.
+    device
+        Where all is computed: "cpu"; "cuda", on a GPU (with torch and Triton); "auto", there if there is one.
+        What is found is NumPy's.
     warm_start
         Whether `fit` starts from the coefficients that the last `fit` found, if there are as many.
     random_state

@@ -72,14 +72,15 @@ class PairRanker(PairModel):
         solver: str | Method[Any] = "auto",
         max_iter: int = 500,
         tol: float = 1e-13,
+        device: str = "cpu",
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ):
         super().__init__(
             rank, n_left=n_left, left=left, right=right, regularization=regularization, geometry=geometry,
-            solver=solver, max_iter=max_iter, tol=tol, warm_start=warm_start, random_state=random_state,
-            verbose=verbose,
+            solver=solver, max_iter=max_iter, tol=tol, device=device, warm_start=warm_start,
+            random_state=random_state, verbose=verbose,
         )  # fmt: skip
         self.max_comparisons = max_comparisons
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from rankfold.entries.arrays import checked_factors
 from rankfold.entries.sorted_entries import SortedEntries
 from rankfold.estimators.completion.convex_lines import ConvexLines
 from rankfold.estimators.completion.offsets import side_counts
+from rankfold.linalg import namespace
+from rankfold.linalg.primitives import on_host
 from rankfold.remembered import remembered
 
 Floats = NDArray[Any]
 # Of the offsets' ridge, in numbers of entries: it keeps the offset of a column of zero counts finite.
-_RIDGE = 1e-10
+RIDGE = 1e-10
 
 
 class FreeOffsets(Cost):
@@ -39,35 +42,28 @@ class FreeOffsets(Cost):
 
     def offsets(self, L: Array, R: Array) -> Floats:
         """Return the best offsets for W = L Rᵀ."""
-        A, B = checked_factors(self.shape, (L,), (R,))
-        side = self._side
-        given = np.einsum("pk,pk->p", A[side.indices], B[side.keys]) + self._alone[side.keys]
-        return self._alone + self._best(given)
+        return on_host(self._offsets(*self._tall((L,), (R,))))
 
     def evaluate(self, L: Array, R: Array) -> Evaluation:
         """Value and partial derivatives at L Rᵀ."""
-        A, B = checked_factors(self.shape, (L,), (R,))
+        A, B = self._tall((L,), (R,))
         value, f_L, f_R = self.completion.evaluate(*self._with(A, B))
         return Evaluation(value, *without_offsets(L, f_L, f_R))
 
     def value(self, L: Array, R: Array) -> float:
         """Value alone."""
-        A, B = checked_factors(self.shape, (L,), (R,))
+        A, B = self._tall((L,), (R,))
         return self.completion.value(*self._with(A, B))
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array) -> tuple[Array, Array]:
         """Change of `f_L` and `f_R` along (dL, dR), the change of the offsets included."""
-        A, dA, B, dB = checked_factors(self.shape, (L, dL), (R, dR))
+        A, dA, B, dB = self._tall((L, dL), (R, dR))
         left, right = self._with(A, B)
-        side, none = self._side, np.zeros(self.shape[0])
-        at, j = side.indices, side.keys
-        predicted = np.einsum("pk,pk->p", left[at], right[j])
-        curved = self.completion.loss(predicted, side.data[:, 0])[2]
-        curved = curved * side.data[:, 1] if side.data.shape[1] == 2 else curved
-        moves = np.einsum("pk,pk->p", dA[at], B[j]) + np.einsum("pk,pk->p", A[at], dB[j])
-        total = np.bincount(j, curved, self.shape[1])
-        change = -np.bincount(j, curved * moves, self.shape[1]) / np.where(total > 0, total, 1.0)
-        moving = with_offsets(dA, dB, none, change, 0.0)
+        curved = self._curvatures(self._entries(left, right))
+        moves = self._entries(dA, B) + self._entries(A, dB)
+        total, xp = self._by_column(curved), namespace(curved)
+        change = -self._by_column(curved * moves) / xp.where(total > 0, total, xp.ones_like(total))
+        moving = with_offsets(dA, dB, xp.zeros_like(A[:, 0]), change, 0.0)
         return without_offsets(L, *self.completion.derivative(left, right, *moving))
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
@@ -79,20 +75,50 @@ class FreeOffsets(Cost):
         """Value at W = 0: that of the offsets alone."""
         return self.value(*(np.zeros((d, 1)) for d in self.shape))
 
+    def _offsets(self, A: Array, B: Array) -> Array:
+        return self._alone + self._best(self._entries(A, B) + self._alone[self._keys])
+
+    def _with(self, A: Array, B: Array) -> tuple[Any, Any]:
+        """[A, 0, 1] and [B, 1, c], whose product is W with the offsets added."""
+        return with_offsets(A, B, namespace(A).zeros_like(A[:, 0]), self._offsets(A, B))
+
     @remembered
-    def _side(self) -> SortedEntries:
+    def _alone(self) -> Array:
+        """The best offsets for W = 0, from where all others are looked for."""
+        return self._best(0.0 * self._values)
+
+    @remembered
+    def _entries_by_column(self) -> SortedEntries:
         return self.completion.observed.plain.by_column
 
     @remembered
-    def _alone(self) -> Floats:
-        """The best offsets for W = 0, from where all others are looked for."""
-        return self._best(np.zeros(self._side.keys.size))
+    def _keys(self) -> Array:
+        """The column of each entry."""
+        return self._entries_by_column.keys
 
-    def _best(self, given: Floats) -> Floats:
+    @remembered
+    def _values(self) -> Array:
+        return self._entries_by_column.data[:, 0].astype(np.float64, copy=False)
+
+    def _tall(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> list[Array]:
+        """Factors in the library in which entries are held."""
+        return checked_factors(self.shape, Ls, Rs)
+
+    def _entries(self, A: Array, B: Array) -> Array:
+        """The entries of A Bᵀ."""
+        return np.einsum("pk,pk->p", A[self._entries_by_column.indices], B[self._keys])
+
+    def _by_column(self, numbers: Array) -> Array:
+        """The sum of the numbers that entries have, of each column."""
+        return np.bincount(self._keys, numbers, self.shape[1])
+
+    def _curvatures(self, predicted: Array) -> Array:
+        """The (weighted) second derivative of each loss."""
+        data, second = self._entries_by_column.data, self.completion.loss(predicted, self._values)[2]
+        return second * data[:, 1] if data.shape[1] == 2 else second
+
+    def _best(self, given: Array) -> Array:
         """What to add to the entries of each column."""
-        ones, ridges = np.ones((self.shape[0], 1)), _RIDGE * side_counts(self._side)[:, None]
-        return ConvexLines(self._side, self.completion.loss, ones, ridges, given=given).minimised()[:, 0]
-
-    def _with(self, A: Floats, B: Floats) -> tuple[Any, Any]:
-        """[A, 0, 1] and [B, 1, c], whose product is W with the offsets added."""
-        return with_offsets(A, B, np.zeros(len(A)), self.offsets(A, B))
+        side = self._entries_by_column
+        ones, ridges = np.ones((self.shape[0], 1)), RIDGE * side_counts(side)[:, None]
+        return ConvexLines(side, self.completion.loss, ones, ridges, given=given).minimised()[:, 0]

@@ -17,8 +17,10 @@ from rankfold.costs.mapped import Features, Mapped
 from rankfold.costs.offsets import WithOffsets
 from rankfold.costs.regression import Regression
 from rankfold.costs.regularisers import Frobenius
+from rankfold.entries.devices import usable_device
 from rankfold.estimators.fitting import Geometries, problem_of
 from rankfold.estimators.regression.free_offsets import FreeOffsets
+from rankfold.linalg.primitives import on_host
 from rankfold.problem import Problem
 from rankfold.run.result import Result
 from rankfold.run.stopping import Stop, StopKind
@@ -122,21 +124,21 @@ class Observations:
 
 
 def fits(
-    data: Observations, ranks: Iterable[int], regularization: float, geometry: str | Geometries, run: Run
-) -> Iterator[Fit]:
+    data: Observations, ranks: Iterable[int], regularization: float, geometry: str | Geometries, run: Run,
+    device: str = "cpu",
+) -> Iterator[Fit]:  # fmt: skip
     """Return a fit of each rank: a closed form or, if responses lack or have another loss, that of `run`."""
     square, filled = data.loss.is_square, None
     weight = regularization / data.Y.size
     if square:
-        Y = np.sqrt(data.weights)[:, None] * np.nan_to_num(data.Y - data.y_mean)
-        filled = Regression(data.centred_X, Y)
+        filled = _filled(data, usable_device(device))
     if filled and data.closed_form:
-        C, V = filled.path(weight)
+        C, V = map(on_host, filled.path(weight))
         for rank in ranks:
             L, R = C[:, :rank], V[:, :rank]
             yield Fit(L, R, data.y_mean - R @ (data.x_mean @ L), None)
         return
-    core, predictors = _predictions(data)
+    core, predictors = _predictions(data, device)
     plain = Mapped(core, predictors, Features(None, data.Y.shape[1]))
     cost = plain + Frobenius(regularization / np.count_nonzero(data.used))
     for rank in ranks:
@@ -144,8 +146,18 @@ def fits(
         # From the closed form with means in place of the missing responses.
         start = problem.geometry.from_svd(*filled.closed_form(rank, weight)) if filled else None
         result = run(problem, start)
-        L, R = problem.geometry.factors(result.x)
+        L, R = map(on_host, problem.geometry.factors(result.x))
         yield Fit(L, R, _intercept(data, core, predictors.times(L), R) - R @ (data.x_mean @ L), result)
+
+
+def _filled(data: Observations, device: str) -> Regression:
+    """The regression with means in place of missing responses; on a GPU, X is factored there."""
+    X, Y = data.centred_X, np.sqrt(data.weights)[:, None] * np.nan_to_num(data.Y - data.y_mean)
+    if device == "cpu":
+        return Regression(X, Y)
+    from rankfold.costs.features_on_gpu import brought
+
+    return Regression(brought(X, device), brought(Y, device))
 
 
 def _intercept(data: Observations, core: Any, A: Floats, R: Floats) -> Floats:
@@ -157,7 +169,7 @@ def _intercept(data: Observations, core: Any, A: Floats, R: Floats) -> Floats:
     return np.asarray(data.y_mean + core.offsets(A, R).cols)
 
 
-def _predictions(data: Observations) -> tuple[Cost, Features]:
+def _predictions(data: Observations, device: str) -> tuple[Cost, Features]:
     """The cost of the predictions, offsets eliminated, and the predictors of the rows that it is about."""
     rows = np.flatnonzero(data.used.any(axis=1))
     known, square = data.used[rows], data.loss.is_square
@@ -165,7 +177,16 @@ def _predictions(data: Observations) -> tuple[Cost, Features]:
     # √w is in the weights here, not in the rows: the offsets of weighted rows would not be constants.
     values, weights = (data.Y[rows] - (data.y_mean if square else 0.0))[known], data.weights[rows][i]
     cost = Completion(i, j, values, known.shape, weights=weights, loss=data.loss)
+    cost = cost.on(device)
     predictors = Features((data.X - data.x_mean)[rows], data.X.shape[1])
     if not data.fit_intercept:
         return cost, predictors
-    return WithOffsets(cost, mean=None, rows=None, cols=0.0) if square else FreeOffsets(cost), predictors
+    return WithOffsets(cost, mean=None, rows=None, cols=0.0) if square else _free(cost), predictors
+
+
+def _free(cost: Completion) -> FreeOffsets:
+    if cost.device is None:
+        return FreeOffsets(cost)
+    from rankfold.estimators.regression.free_offsets_on_gpu import GpuFreeOffsets
+
+    return GpuFreeOffsets(cost)

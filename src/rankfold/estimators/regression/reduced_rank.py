@@ -70,6 +70,9 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         The most iterations; a `ConvergenceWarning` tells that they did not suffice.
     tol
         The fit ends when five iterations change what is minimised by no more than this part of it.
+    device
+        Where fits are computed: "cpu"; "cuda", on a GPU (with torch and Triton); "auto", there if there is
+        one. What is found is NumPy's.
     warm_start
         Whether `fit` starts from the coefficients that the last `fit` found, if there are as many.
     random_state
@@ -125,6 +128,7 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         solver: str | Method[Any] = "auto",
         max_iter: int = 500,
         tol: float = 1e-10,
+        device: str = "cpu",
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -139,6 +143,7 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
+        self.device = device
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
@@ -169,7 +174,7 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
             name = f"y[:, {at}]" if self.target_names_ is None else f"column {self.target_names_[at]!s} of y"
             raise ValueError(f"{name} has no known value (of positive weight): leave this response out")
         rank, self.regularization_ = self._chosen(data)
-        fit = next(fits(data, [rank], self.regularization_, self.geometry, self._run))
+        fit = next(fits(data, [rank], self.regularization_, self.geometry, self._run, self.device))
         record_run(self, *data.run_of(fit, self.regularization_))
         self.data_fingerprint_ = fingerprint(X, y, weights)
         self._present(data, fit, vector=y.ndim == 1)
@@ -189,8 +194,10 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
 
     def _run(self, problem: Problem, x0: Any) -> Result:
         """Minimise, from the factors of the last fit if that is asked for."""
-        warm = self.warm_start and hasattr(self, "coef_") and self.rank_
-        return fit_model(self, problem, (self.x_rotations_, self.components_.T) if warm else None, x0)
+        last: tuple[Any, Any] | None = None
+        if self.warm_start and hasattr(self, "coef_") and self.rank_:
+            last = problem.cost.as_factor(self.x_rotations_), problem.cost.as_factor(self.components_.T)
+        return fit_model(self, problem, last, x0)
 
     def _chosen(self, data: Observations) -> tuple[int, float]:
         """The rank and the regularization, chosen where they are to be."""
@@ -209,7 +216,9 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         if ranks.size == weights.size == 1:
             return int(ranks[0]), float(weights[0])
         run = partial(try_model, self, tol=max(self.tol, _TRIAL))
-        candidates = Candidates(ranks, weights, partial(fits, geometry=self.geometry, run=run))
+        candidates = Candidates(
+            ranks, weights, partial(fits, geometry=self.geometry, run=run, device=self.device)
+        )
         if self.criterion == "cv":
             path = candidates.cross_validated(data, self.cv, self.random_state, self.verbose)
         else:

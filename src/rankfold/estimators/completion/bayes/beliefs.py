@@ -65,9 +65,14 @@ def most_likely(beliefs: Beliefs, logs: Floats, bias: bool, least: float) -> Pri
         line = np.linalg.lstsq(np.column_stack([np.ones(len(means)), logs]), means, rcond=None)[0]
     off = means - line[0] - logs[:, None] * line[1]
     covariance = off.T @ off / len(means) + square(beliefs.covariances.mean(axis=0, dtype=np.float64), d)
+    return prior_of(line, covariance, first, least)
+
+
+def prior_of(line: Floats, covariance: Floats, fewest: float, least: float) -> Prior:
+    """Return the prior of a regression line and the covariance about it; variances of 0 become `least`."""
     variances = np.diag(covariance)
-    covariance += np.diag(np.where(variances > 0, _NARROWEST * variances, least))
-    return Prior(line[0], line[1], covariance, first)
+    covariance = covariance + np.diag(np.where(variances > 0, _NARROWEST * variances, least))
+    return Prior(line[0], line[1], covariance, fewest)
 
 
 def fewest(logs: Floats) -> float:

@@ -95,13 +95,13 @@ def decided(choice: Choice, least: int, grow: bool, verbose: int, seed: int) -> 
 
 
 def finished(
-    joint: Joint, fitted: Fitted, sure: bool, verdict: Verdict | None
+    joint: Joint, fitted: Fitted, sure: bool, verdict: Verdict | None, device: str = "cpu"
 ) -> tuple[Fitted, Posterior | None]:
-    """Finish a fit as the verdict says, unless it was interrupted; Ctrl-C leaves it as it was."""
+    """Finish a fit, on a device, as the verdict says; Ctrl-C, before or now, leaves it as it was."""
     if not sure or fitted.stop.kind is StopKind.INTERRUPTED:
         return fitted, None
     try:
-        found = interruptible(_swept, joint, fitted.factors, fitted.offsets, verdict)
+        found = interruptible(_swept, joint, fitted.factors, fitted.offsets, verdict, device)
     except KeyboardInterrupt:
         stop = Stop("interrupted in the Bayesian finish: the fit is as before it", StopKind.INTERRUPTED)
         warn_unless_converged(fitted.trace, stop)
@@ -115,7 +115,7 @@ def finished(
 
 
 def _swept(
-    joint: Joint, factors: FactorPair, offsets: Offsets, verdict: Verdict | None
+    joint: Joint, factors: FactorPair, offsets: Offsets, verdict: Verdict | None, device: str
 ) -> tuple[FactorPair, Offsets, Posterior, tuple[Any, Any]] | None:
     """Sweep from a fit as often as the verdict says, without one until the bound settles; None if that fails.
 
@@ -124,7 +124,7 @@ def _swept(
     point = _point(factors, offsets, joint.bias)
     if not point[0].shape[1]:
         return None
-    model = Variational.of(joint.completion.observed, joint.bias, joint.expecting)
+    model = _model(joint, device)
     state = model.start(point)
     done, most, bound = 0, MOST if verdict is None else verdict.sweeps, -np.inf
     while done < max(most, 1):
@@ -139,9 +139,19 @@ def _swept(
     if not done:
         return None
     calibration = None if verdict is None else verdict.calibration
-    state = _widened(state, factors[0].shape[1] + joint.bias)
+    state = _widened(model.home(state), factors[0].shape[1] + joint.bias)
     found = centred(state, joint.bias, model.centre, min(done, most), calibration)
     return *found, centred_coefficients(state, joint.bias)
+
+
+def _model(joint: Joint, device: str) -> Variational:
+    model = Variational.of(joint.completion.observed, joint.bias, joint.expecting)
+    completion = joint.completion.on(device)
+    if completion.device is None:
+        return model
+    from rankfold.estimators.completion.bayes.on_gpu import GpuVariational
+
+    return GpuVariational.of_entries(model, completion.store)
 
 
 def _point(factors: FactorPair, offsets: Offsets, bias: bool) -> FactorPair:

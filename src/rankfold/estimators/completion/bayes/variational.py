@@ -26,10 +26,12 @@ from rankfold.costs.losses import Loss
 from rankfold.entries.lines import FactorPair
 from rankfold.entries.observed import Observed
 from rankfold.entries.sorted_entries import SortedEntries
+from rankfold.entries.store import EntryStore
 from rankfold.estimators.completion.bayes.beliefs import Beliefs, Prior, in_blocks, most_likely, square
 from rankfold.estimators.completion.offsets import side_counts
 from rankfold.estimators.completion.side.expecting import Expecting
 from rankfold.estimators.completion.side.regressed import Regressed
+from rankfold.linalg import namespace
 
 Floats = NDArray[Any]
 _SQUARE = Loss.named("square")
@@ -59,7 +61,7 @@ class State(NamedTuple):
     def finite(self) -> bool:
         """Whether all of it is."""
         arrays = (array for side in self.sides for array in side)
-        return bool(np.isfinite(self.error) and all(np.isfinite(array).all() for array in arrays))
+        return bool(np.isfinite(self.error)) and all(map(_all_finite, arrays))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,24 +104,30 @@ class Variational:
         G, H = (np.array(X, dtype=self.observed.dtype) for X in point)
         if self.bias:
             G[:, -1] -= self.centre
-        d = G.shape[1]
-        sides = tuple(Beliefs(X, np.zeros((len(X), d * (d + 1) // 2), X.dtype)) for X in (G, H))
+        sides = tuple(self._certain(X) for X in (G, H))
         rows, cols = (self._prior(k, side) for k, side in enumerate(sides))
         error = self._squares(*point)
         noise = max(error / self.weight, self.floor)
         found = (rows[0], cols[0]), noise, error, (0.0, 0.0), (rows[1], cols[1])
         return State((sides[0], sides[1]), *found)
 
+    def _certain(self, means: Floats) -> Beliefs:
+        """Beliefs without variances."""
+        n, d = means.shape
+        return Beliefs(means, np.zeros((n, d * (d + 1) // 2), means.dtype))
+
+    def home(self, state: State) -> State:
+        """Return a state whose beliefs are NumPy arrays."""
+        return state
+
     def swept(self, state: State) -> State:
         """Return the state after one sweep."""
         sides, logs, error = list(state.sides), [0.0, 0.0], 0.0
         priors, coefficients = list(state.priors), list(state.coefficients)
-        for k, entries in enumerate(self.observed.sides):
+        for k in (0, 1):
             priors[k], coefficients[k] = self._prior(k, sides[k])
             expected = self._expected(k, priors[k], coefficients[k])
-            sides[k], error, logs[k] = posteriors(
-                entries, self.centre, sides[1 - k], self.bias, state.noise, priors[k], expected
-            )
+            sides[k], error, logs[k] = self._posteriors(k, sides[1 - k], state.noise, priors[k], expected)
         noise = max(error / self.weight, self.floor)
         found = (priors[0], priors[1]), noise, error, (logs[0], logs[1]), (coefficients[0], coefficients[1])
         return State((sides[0], sides[1]), *found)
@@ -132,6 +140,12 @@ class Variational:
         coefficients, rest = traits.explained(side)
         return most_likely(rest, self.logs[k][traits.present], self.bias, self.floor), coefficients
 
+    def _posteriors(
+        self, k: int, other: Beliefs, noise: float, prior: Prior, expected: Floats
+    ) -> tuple[Beliefs, float, float]:
+        """`posteriors` of a side."""
+        return posteriors(self.observed.sides[k], self.centre, other, self.bias, noise, prior, expected)
+
     def _expected(self, k: int, prior: Prior, coefficients: Floats | None) -> Floats:
         """The means of the prior, line by line."""
         means, traits = prior.means(self.logs[k]), self.traits[k]
@@ -142,19 +156,34 @@ class Variational:
         total = -0.5 * (self.weight * np.log(2 * np.pi * state.noise) + state.error / state.noise)
         for k, (side, prior, logs) in enumerate(zip(state.sides, state.priors, state.logs, strict=True)):
             n, d = side.means.shape
-            off = side.means - self._expected(k, prior, state.coefficients[k])
-            squares = off.T @ off + square(side.covariances.sum(axis=0, dtype=np.float64), d)
+            squares = self._squares_about(self._expected(k, prior, state.coefficients[k]), side)
             divergence = np.sum(prior.precision * squares) + n * np.linalg.slogdet(prior.covariance)[1]
             total -= 0.5 * (divergence - logs - n * d)
         return float(total)
+
+    def _squares_about(self, expected: Floats, side: Beliefs) -> Floats:
+        """Σ E[(x − expected)(x − expected)ᵀ] over the lines of a side."""
+        off = side.means - expected
+        summed = square(side.covariances.sum(axis=0, dtype=np.float64), off.shape[1])
+        return np.asarray(off.T @ off + summed)
+
+    @property
+    def store(self) -> EntryStore:
+        """The entries, for passes over all of them."""
+        return self.observed
 
     def _squares(self, G: Floats, H: Floats) -> float:
         """Σ w (y − p)² at a point."""
         if self.bias:
             ones = [np.ones((len(X), 1)) for X in (G, H)]
             G, H = np.hstack([G, ones[0]]), np.hstack([H[:, :-1], ones[1], H[:, -1:]])
-        L, R = self.observed.asarray(G), self.observed.asarray(H)
-        return self.observed.value(L, R, _SQUARE) * self.observed.size
+        store = self.store
+        return store.value(store.asarray(G), store.asarray(H), _SQUARE) * store.size
+
+
+def _all_finite(array: Any) -> bool:
+    xp = namespace(array)
+    return bool(xp.all(xp.isfinite(array)))
 
 
 def posteriors(

@@ -25,7 +25,7 @@ class Regressed:
     bias: bool
 
     @remembered
-    def _beside(self) -> Floats:
+    def beside(self) -> Floats:
         """An orthonormal basis of what the prior's mean has beside traits: a constant, and the logarithms."""
         here = np.maximum(self.logs[self.present] - fewest(self.logs), 0.0)
         both = np.column_stack([np.ones(len(here)), here])[:, : 2 * self.bias]
@@ -33,16 +33,16 @@ class Regressed:
         return np.asarray(U[:, s > 1e-10 * s.max(initial=0.0)])
 
     @remembered
-    def _apart(self) -> Floats:
+    def apart(self) -> Floats:
         """The traits of lines with entries, without what a constant and the logarithms say of them."""
         return self._without(self.Z[self.present])
 
     @remembered
     def _squares(self) -> Squares:
-        return Squares.of(self._apart, np.ones(len(self._apart)))
+        return Squares.of(self.apart, np.ones(len(self.apart)))
 
     def _without(self, X: Floats) -> Floats:
-        return np.asarray(X - self._beside @ (self._beside.T @ X))
+        return np.asarray(X - self.beside @ (self.beside.T @ X))
 
     def explained(self, beliefs: Beliefs) -> tuple[Floats, Beliefs]:
         """Return coefficients of the traits, and the beliefs of lines with entries less what they explain.
@@ -50,14 +50,21 @@ class Regressed:
         Factors and offsets have a ridge each: traits that tell much of the one may tell nothing of the other.
         """
         means, sure = beliefs.means[self.present].astype(np.float64), beliefs.covariances[self.present]
-        d = means.shape[1]
         left = self._without(means)
-        right, second = self._apart.T @ left, left.T @ left + square(sure.sum(axis=0, dtype=np.float64), d)
-        coefficients = np.zeros_like(right)
+        second = left.T @ left + square(sure.sum(axis=0, dtype=np.float64), means.shape[1])
+        coefficients = self.coefficients(self.apart.T @ left, second)
+        return coefficients, Beliefs(means - self.Z[self.present] @ coefficients, sure)
+
+    def coefficients(self, right: Floats, second: Floats) -> Floats:
+        """Return those of the traits, given what traits and lines, less what is beside traits, sum up to.
+
+        `right` are the sums of their products, `second` the sums of the expected squares of the lines.
+        """
+        d, found = right.shape[1], np.zeros_like(right)
         for group in (slice(0, d - self.bias), slice(d - self.bias, d)):
             if group.start < group.stop:
-                ridge = most_likely_ridge(self._squares, right[:, group], second[group, group], len(means))
+                count = len(self.apart)
+                ridge = most_likely_ridge(self._squares, right[:, group], second[group, group], count)
                 if np.isfinite(ridge):
-                    coefficients[:, group] = self._squares.solved(right[:, group], ridge)
-        rest = means - self.Z[self.present] @ coefficients
-        return coefficients, Beliefs(rest, sure)
+                    found[:, group] = self._squares.solved(right[:, group], ridge)
+        return found
