@@ -247,7 +247,7 @@ def test_an_ill_conditioned_start_with_few_entries_goes_from_one_continuation_to
     level = replace(state, level=1, inner=rf.RankContinuation(slow=0.03).init(problem, problem.start()))
     after = Auto().step(problem, said_to_stagnate(level))
     assert after.level == 2
-    assert after.report.note.startswith("RankContinuation stagnates: TrimmedContinuation takes over, from 1 of")
+    assert after.report.note.startswith("RankContinuation stagnates: TrimmedContinuation takes over, from 1")
 
 
 def test_other_geometries_end_with_the_trust_region():
