@@ -103,9 +103,7 @@ def test_a_start_whose_leading_pair_is_noise_is_left_to_conjugate_gradients():
 def test_rank_one_goes_from_line_to_line():
     data, problem = problem_of((300, 300), 1, 2.5)
     auto = rf.minimize(problem, "auto", tolerance=1e-20)
-    assert (
-        auto.trace[0].note == "the start is 165.3 times as bad as W = 0: from line to line along the entries"
-    )
+    assert auto.trace[0].note.endswith(" times as bad as W = 0: from line to line along the entries")
     assert (auto.converged, auto.iterations) == (True, 0)
     assert data.relative_error(*auto.factors) < 1e-12
 
