@@ -1,6 +1,7 @@
 """What to choose when: `auto` beside each method that it is made of, over sampling, condition, rank and size.
 
     python -m benchmarks.sweep [--jobs 16] [--sizes 100 300] [--ranks 1 5] [--seeds 2] [--out FILE] [--table]
+        [--again auto]
 
 Square matrices with at least r entries per row and column; a success is a relative error of the whole W of at
 most 1e-6. All methods begin at the spectral start, whose time is not counted, with one thread each. `auto`
@@ -8,9 +9,9 @@ runs first; a method that needs more than three times as long as an `auto` that 
 as a failure: it would not be chosen. Where `auto` fails, the others have as long as it may have had.
 
 Every run is written to docs/figures/sweep.csv, or the file given, as soon as its instance is done, and those
-found there are not repeated. `--table` runs nothing. Prints, for each ρ and κ, successes and times of all
-methods, then the cells (size, rank, ρ, κ) in which another method succeeded more often than `auto`, or as
-often in less than 1/1.3 of its CPU seconds.
+found there are not repeated, but for methods that `--again` names. `--table` runs nothing. Prints, for each ρ
+and κ, successes and times of all methods, then the cells (size, rank, ρ, κ) in which another method succeeded
+more often than `auto`, or as often in less than 1/1.3 of its CPU seconds.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ for _name in ("OMP_NUM_THREADS", "RANKFOLD_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ[_name] = "1"
 
 import rankfold as rf  # noqa: E402
+from rankfold.kernels.layout import are_few  # noqa: E402
+from rankfold.solvers.averaged import averaged  # noqa: E402
+from rankfold.solvers.shrunk import shrunk  # noqa: E402
 
 OUT = Path(__file__).parent.parent / "docs" / "figures" / "sweep.csv"
 SMALL = (1.1, 1.2, 1.3, 1.5, 2.0, 3.0, 4.0), (1.0, 1e2, 1e5, 1e10), (1, 2, 5, 10, 30)
@@ -96,15 +100,15 @@ def solved(problem: rf.Problem, method: Any, x0: Any, tolerance: float, seconds:
     return result, time.process_time() - began
 
 
-def runs_of(cell: Cell, seed: int) -> list[Run]:
+def runs_of(cell: Cell, seed: int, names: Iterable[str] = tuple(METHODS)) -> list[Run]:
     """Run all methods on one instance, `auto` first, with the kernels of its ranks at hand."""
-    warm(cell.rank)
+    warm(cell.rank, are_few(round(cell.entries) + 2 * cell.size))
     shape, kappa = (cell.size, cell.size), cell.kappa
     data = rf.data.random_completion(shape, cell.rank, cell.rho, seed, condition=kappa, min_per_line=True)
     problem = rf.Problem.of(rf.Completion.from_triples(data), cell.rank)
     x0, seconds, runs = problem.start(), SECONDS[cell.size], []
-    solved(problem, "auto", x0, 0.0, UNFELT)  # what only data as large as these need is compiled, too
-    for name, method in METHODS.items():
+    for name in names:
+        method = METHODS[name]
         # The last pairs of an ill-conditioned matrix are seen in the last digits only.
         result, cpu = solved(problem, method, x0, 1e-20 if kappa < 1e3 else 1e-24, seconds)
         error = data.relative_error(*result.factors)
@@ -121,26 +125,31 @@ def runs_of(cell: Cell, seed: int) -> list[Run]:
     return runs
 
 
-_warm: set[int] = set()
+_warm: set[tuple[int, bool]] = set()
 
 
-def warm(rank: int) -> None:
+def warm(rank: int, few: bool) -> None:
     """Let every kernel that rank and those below need be compiled, or read from disk, before it is timed."""
     for k in range(1, rank + 1):
-        if k in _warm:
+        if (k, few) in _warm:
             continue
-        _warm.add(k)
-        data = rf.data.random_completion((70, 80), k, 1.3, seed=0, min_per_line=True)
+        _warm.add((k, few))
+        # The kernels for few entries are others than those for many.
+        shape, rho = ((70, 80), 1.3) if few else ((350, 350), 105_000 / (k * (700 - k)))
+        data = rf.data.random_completion(shape, k, rho, seed=0, min_per_line=True)
         problem = rf.Problem.of(rf.Completion.from_triples(data), k)
         methods = [*METHODS.values(), rf.TrustRegion(), rf.ConjugateGradient(metric="geometry")]
         for method in [*methods, rf.RankContinuation(start=max(k - 1, 1), settled=0.02, slow=0.9)]:
             rf.minimize(problem, method, max_iterations=4)
+        if k > 1:
+            averaged(problem, problem.start())
+            shrunk(problem, problem.start())
 
 
-def compile_one(rank: int) -> None:
+def compile_one(rank: int, few: bool) -> None:
     """Compile the kernels of one rank, so that other processes find them on disk."""
-    _warm.update(range(1, rank))
-    warm(rank)
+    _warm.update((k, few) for k in range(1, rank))
+    warm(rank, few)
 
 
 def load(path: Path) -> list[Run]:
@@ -153,18 +162,30 @@ def load(path: Path) -> list[Run]:
         ]
 
 
-def measure(todo: list[tuple[Cell, int]], jobs: int, path: Path) -> None:
+def without(path: Path, names: list[str]) -> list[Run]:
+    """Take the runs of these methods out of the file, and return the others."""
+    if names:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [row for row in csv.DictReader(file) if row["method"] not in names]
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+    return load(path)
+
+
+def measure(todo: list[tuple[Cell, int, tuple[str, ...]]], jobs: int, path: Path) -> None:
     """Run what is to be done, several processes at a time, and write down what has ended."""
-    ranks = range(max((cell.rank for cell, _ in todo), default=0), 0, -1)
+    kinds = {(k, are_few(round(c.entries) + 2 * c.size)) for c, *_ in todo for k in range(1, c.rank + 1)}
     new = not path.exists()
     spawn = multiprocessing.get_context("spawn")
     with path.open("a", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
         if new:
             writer.writeheader()
-        if jobs > 1:
+        if jobs > 1 and kinds:
             with ProcessPoolExecutor(jobs, mp_context=spawn, max_tasks_per_child=1) as pool:
-                list(pool.map(compile_one, ranks))
+                list(pool.map(compile_one, *zip(*sorted(kinds, reverse=True), strict=True)))
         with ProcessPoolExecutor(jobs, mp_context=spawn) as pool:
             for future in as_completed([pool.submit(runs_of, *each) for each in todo]):
                 writer.writerows(future.result())
@@ -234,22 +255,23 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", choices=GRID, default=list(GRID))
     parser.add_argument("--ranks", type=int, nargs="+", help="of these ranks only")
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--again", nargs="+", choices=METHODS, default=[], help="run these anew")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--table", action="store_true", help="run nothing")
     options = parser.parse_args()
     if not options.table:
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        done = {(*(run[key] for key in FIELDS[:4]), run["seed"]) for run in load(options.out)}
-        todo = [
-            (cell, seed)
+        kept = without(options.out, options.again)
+        done = {(*(run[key] for key in FIELDS[:4]), run["seed"], run["method"]) for run in kept}
+        every = [
+            (cell, seed, tuple(name for name in METHODS if (*cell, seed, name) not in done))
             for cell in cells(options.sizes)
             if options.ranks is None or cell.rank in options.ranks
             for seed in range(min(options.seeds, SEEDS.get(cell.size, options.seeds)))
-            if (*cell, seed) not in done
         ]
-        measure(todo, options.jobs, options.out)
+        measure([each for each in every if each[2]], options.jobs, options.out)
     runs = load(options.out)
-    found = scores(runs)
+    found = {cell: by for cell, by in scores(runs).items() if len(by) == len(METHODS)}
     seeds = {
         cell: len({run["seed"] for run in runs if Cell(*(run[k] for k in FIELDS[:4])) == cell})
         for cell in found

@@ -6,6 +6,7 @@ import pytest
 import rankfold as rf
 from rankfold.run.checkpoint import Checkpoint
 from rankfold.solvers import Auto, by_name
+from rankfold.solvers.averaged import averaged
 from rankfold.solvers.progress import Progress
 from rankfold.solvers.shrunk import shrunk
 from rankfold.solvers.trust_region import TrustRegionState
@@ -74,8 +75,8 @@ def test_without_least_squares_a_bad_start_goes_to_continuation_at_once():
     ("shape", "rank", "oversampling", "condition", "tried", "level"),
     [
         ((200, 200), 3, 4.0, 1.5, 0, 0),  # the start is 1.79 times as bad, its leading pair 0.91 times
-        ((500, 600), 5, 8.0, 1e3, 1, 0),  # 1.7 and 0.1
-        ((500, 600), 5, 4.0, 1e3, 1, 0),  # 8.2 and 0.3
+        ((500, 600), 5, 8.0, 1e3, 1, 1),  # 1.7 and 0.1: it is seen before all others
+        ((500, 600), 5, 4.0, 1e3, 1, 1),  # 8.2 and 0.3
         ((500, 600), 5, 3.0, 1e3, 1, 1),  # 17 and 0.6
         ((200, 200), 3, 12.0, 1e3, 0, 0),  # 0.6 and 0.1
     ],
@@ -97,6 +98,84 @@ def test_a_start_whose_leading_pair_is_noise_is_left_to_conjugate_gradients():
     auto = rf.minimize(problem, "auto", tolerance=1e-20)
     assert auto.converged
     assert decisions(auto) == []
+
+
+def test_rank_one_goes_from_line_to_line():
+    data, problem = problem_of((300, 300), 1, 2.5)
+    auto = rf.minimize(problem, "auto", tolerance=1e-20)
+    assert auto.trace[0].note.endswith(" times as bad as W = 0: from line to line along the entries")
+    assert (auto.converged, auto.iterations) == (True, 0)
+    assert data.relative_error(*auto.factors) < 1e-12
+
+
+def test_rank_one_stays_at_the_start_where_a_tree_is_worse_than_nothing(monkeypatch):
+    _, problem = problem_of((300, 300), 1, 2.5)
+    x0 = problem.start()
+    monkeypatch.setattr("rankfold.solvers.auto.spanned", lambda problem, x: x)
+    state = Auto().init(problem, x0)
+    assert (state.x, state.report.note) == (x0, "")
+
+
+@pytest.mark.parametrize(
+    ("rank", "rho", "weights", "few"),
+    [
+        (3, 2.49, False, True),
+        (3, 2.51, False, False),
+        (12, 1.1, False, True),
+        (13, 1.1, False, False),
+        (2, 2.0, False, False),
+        (3, 2.0, True, False),
+    ],
+)
+def test_where_entries_are_few_averaged_least_squares_come_first(rank, rho, weights, few, monkeypatch):
+    asked = []
+    monkeypatch.setattr("rankfold.solvers.auto.averaged", lambda problem, x0: asked.append(x0))
+    data, problem = problem_of((200, 200), rank, rho)
+    if weights:
+        cost = rf.Completion.from_triples(data, weights=np.full(len(data.values), 2.0))
+        problem = rf.Problem.of(cost, rank)
+    x0 = problem.start()
+    assert problem.value(x0) > problem.cost.value_at_zero
+    state = Auto().init(problem, x0)
+    assert (len(asked), state.level) == (few, 2 * few)
+    if few:  # they found nothing: as if nobody had asked
+        plain = rf.TrimmedContinuation().init(problem, x0)
+        assert state.report.note.endswith("times as bad as W = 0: TrimmedContinuation takes over")
+        assert state.inner.attempt == 1
+        np.testing.assert_array_equal(state.x.G, plain.x.G)
+
+
+def test_the_first_path_grows_from_the_pairs_that_were_found():
+    _, problem = problem_of((200, 200), 4, 2.0, condition=100.0)
+    x0 = problem.start()
+    state, found = Auto().init(problem, x0), averaged(problem, x0)
+    assert 1 < found.pairs < 4
+    plain = rf.TrimmedContinuation(start=found.pairs).init(problem, found.x)
+    assert (state.level, state.inner.attempt, state.inner.start) == (2, 0, x0)
+    assert state.report.note.endswith(f"takes over, from {found.pairs} of 4 pairs of averaged least squares")
+    np.testing.assert_array_equal(state.x.G, plain.x.G)
+    assert Auto().step(problem, state).inner.inner.rank == found.pairs
+
+
+@pytest.mark.parametrize(("condition", "note"), [(100.0, "RankContinuation"), (1.0, "")])
+def test_a_leading_pair_that_is_seen_before_all_others_goes_to_rank_continuation(condition, note):
+    """At rank 20 it takes 0.3 and 0.07 of the value at W = 0, of which 3/20 are asked."""
+    _, problem = problem_of((200, 200), 20, 1.2, condition=condition)
+    state = Auto().init(problem, problem.start())
+    assert state.report.note.rpartition(": ")[2] == note
+
+
+def test_where_the_rank_is_high_rank_continuation_comes_before_lines_are_set_aside():
+    for rank, level in ((12, 2), (13, 1)):
+        _, problem = problem_of((100, 110), rank, 1.4)
+        state = Auto().init(problem, problem.geometry.from_factors(*_near_zero(problem, rank)))
+        assert state.level == 0
+        assert Auto().step(problem, said_to_stagnate(state)).level == level
+
+
+def _near_zero(problem, rank):
+    rng = np.random.default_rng(0)
+    return tuple(1e-3 * rng.standard_normal((d, rank)) for d in problem.cost.shape)
 
 
 def crawling(problem, fall, iterations=11, level=0):
@@ -145,7 +224,9 @@ def test_escalates_to_the_second_order_near_the_limit(geometry):
     problem = replace(problem, geometry=geometry(data.shape, 5))
     auto = rf.minimize(problem, "auto", tolerance=1e-18, max_iterations=2000)
     assert auto.converged
-    assert decisions(auto) == ["ConjugateGradient stagnates: TrimmedContinuation takes over"]
+    assert decisions(auto) == [auto.trace[0].note]
+    assert auto.trace[0].note.startswith("the start is")
+    assert auto.trace[0].note.endswith("pairs of averaged least squares")
     assert data.relative_error(*auto.factors) < 1e-6
 
 
@@ -163,10 +244,8 @@ def test_an_ill_conditioned_start_with_few_entries_goes_from_one_continuation_to
     state = Auto().init(problem, problem.start())
     level = replace(state, level=1, inner=rf.RankContinuation(slow=0.03).init(problem, problem.start()))
     after = Auto().step(problem, said_to_stagnate(level))
-    assert (after.level, after.report.note) == (
-        2,
-        "RankContinuation stagnates: TrimmedContinuation takes over",
-    )
+    assert after.level == 2
+    assert after.report.note.startswith("RankContinuation stagnates: TrimmedContinuation takes over, from 1")
 
 
 def test_other_geometries_end_with_the_trust_region():

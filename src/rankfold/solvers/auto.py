@@ -6,9 +6,11 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
+from rankfold.costs.completion import Completion
 from rankfold.geometry.base import Point
 from rankfold.geometry.full_rank import FullRank
-from rankfold.problem import Problem
+from rankfold.problem import Here, Problem
+from rankfold.solvers.averaged import averaged
 from rankfold.solvers.base import Method, Nested, StepReport
 from rankfold.solvers.conjugate_gradient import ConjugateGradient, on_trial
 from rankfold.solvers.continuation import RankContinuation
@@ -16,6 +18,7 @@ from rankfold.solvers.growth import truncated
 from rankfold.solvers.progress import Progress
 from rankfold.solvers.reweighted import ReweightedContinuation
 from rankfold.solvers.shrunk import shrunk
+from rankfold.solvers.spanned import spanned
 from rankfold.solvers.trimmed import TrimmedContinuation
 from rankfold.solvers.trimming import determined, oversampling
 from rankfold.solvers.trust_region import TrustRegion
@@ -31,6 +34,15 @@ _BAD_START = 10.0
 # not show: all of them, in a seventh to two thirds of the time of the continuations (1000² to 4000², ranks 5
 # to 30, ρ = 3 to 8, κ = 10 to 1e7). At ρ = 2 it finds none.
 _LEADING, _ENTRIES = 1 / 3, 3.0
+# A leading pair that takes more than so many parts in r of the value at W = 0 is seen before all others: then
+# rank continuation has the best start, and with more entries in a line also the cheapest way (r = 30, κ = 10
+# and more; at κ = 1 it takes one or two parts).
+_SHARE = 3.0
+# With fewer entries per degree of freedom `averaged` finds W where no other start does (1000², r = 5, κ = 1,
+# ρ = 1.3), or its largest pairs. With more, conjugate gradients do as well, and a sweep costs r² per entry.
+_FEW_ENTRIES, _PAIRS = 2.5, range(3, 13)
+# The first path begins where `averaged` ends. The second grows from rank 1, as the first would without it.
+_TRIMMED = TrimmedContinuation(slow=(0.02, 0.02, 0.005, 0.1))
 # Conjugate gradients in the metric of the data that arrive bring the value to a tenth or less in ten
 # iterations (300² to 4000², ranks 2 to 5, ρ = 1.5 to 3, κ = 1), those that do not to a fifth or more, once
 # the first few are over. Where the value is as small as this they are left in peace: some rest on the way
@@ -91,19 +103,10 @@ class Auto:
     )
 
     def init(self, problem: Problem, x0: Point) -> AutoState:
-        """Start with conjugate gradients at x0, or with continuation if only its leading pair is good."""
-        zero, here, methods = problem.cost.value_at_zero, problem.at(x0), _methods(problem)
-        if isinstance(methods[1], RankContinuation) and here.value > zero > 0:
-            leading = problem.with_rank(1).at(truncated(problem, x0, 1)).value
-            bad = f"the start is {here.value / zero:.1f} times as bad as W = 0, its leading pair is not"
-            clear = leading < min(zero, _LEADING * here.value)
-            if clear and (x := _unveiled(problem, x0)) is not None:
-                report = StepReport(note=f"{bad}: shrunken least squares first")
-                found = ConjugateGradient().begin(problem.at(x))
-                return AutoState(inner=found, level=0, start=x0, report=report)
-            if leading < zero and here.value > _BAD_START * zero:
-                report = StepReport(note=f"{bad}: RankContinuation")
-                return AutoState(inner=methods[1].init(problem, x0), level=1, start=x0, report=report)
+        """Start with conjugate gradients at x0; where W = 0 is better than that, perhaps elsewhere."""
+        zero, here = problem.cost.value_at_zero, problem.at(x0)
+        if here.value > zero > 0 and (found := _elsewhere(problem, here)) is not None:
+            return found
         return AutoState(inner=ConjugateGradient().begin(here, patient=True), level=0, start=x0)
 
     def step(self, problem: Problem, state: AutoState) -> AutoState:
@@ -111,12 +114,15 @@ class Auto:
         methods = _methods(problem)
         now, last = methods[state.level], len(methods) - 1
         if state.level < last and (state.progress.stagnates or _crawls(problem, state)):
-            # One that sets lines aside grows the rank by itself, and better.
-            level = last if isinstance(methods[last], TrimmedContinuation) else state.level + 1
+            # One that sets lines aside grows the rank by itself: better, but slower where the rank is high.
+            trims = isinstance(methods[last], TrimmedContinuation) and problem.geometry.rank <= max(_PAIRS)
+            level = last if trims else state.level + 1
+            why = f"{type(now).__name__} stagnates: "
+            if isinstance(methods[level], TrimmedContinuation):
+                return _trimming(problem, state.start, why)
             # A trust region goes on from here; continuations look for what the start did not show.
             x = state.x if isinstance(methods[level], TrustRegion) else state.start
-            names = type(now).__name__, type(methods[level]).__name__
-            report = StepReport(note=f"{names[0]} stagnates: {names[1]} takes over")
+            report = StepReport(note=f"{why}{type(methods[level]).__name__} takes over")
             inner = methods[level].init(problem, x)
             return AutoState(inner=inner, level=level, start=state.start, report=report)
         inner = now.step(problem, state.inner)
@@ -128,6 +134,55 @@ class Auto:
         if judged and state.level < last and not waits:
             progress = state.progress.then(inner.value, inner.gradient_norm)
         return replace(state, inner=inner, progress=progress, report=inner.report)
+
+
+def _elsewhere(problem: Problem, here: Here) -> AutoState | None:
+    """Begin where a start that is worse than W = 0 does not lead; None where nothing better is known."""
+    zero, methods, rank = problem.cost.value_at_zero, _methods(problem), problem.geometry.rank
+    times = f"the start is {here.value / zero:.1f} times as bad as W = 0"
+    if rank == 1:
+        x = spanned(problem, here.x) if _alike(problem) else None
+        better = x is not None and problem.value(x) < zero
+        return _begun(problem, x, here.x, f"{times}: from line to line along the entries") if better else None
+    if not isinstance(methods[1], RankContinuation):
+        return None
+    leading = problem.with_rank(1).at(truncated(problem, here.x, 1)).value
+    bad = f"{times}, its leading pair is not"
+    clear = leading < min(zero, _LEADING * here.value)
+    if clear and (x := _unveiled(problem, here.x)) is not None:
+        return _begun(problem, x, here.x, f"{bad}: shrunken least squares first")
+    seen = leading < (1 - _SHARE / rank) * zero
+    if not seen and rank in _PAIRS and _alike(problem) and oversampling(problem) < _FEW_ENTRIES:
+        return _trimming(problem, here.x, f"{times}: ")
+    if seen or (leading < zero and here.value > _BAD_START * zero):
+        report = StepReport(note=f"{bad}: RankContinuation")
+        return AutoState(inner=methods[1].init(problem, here.x), level=1, start=here.x, report=report)
+    return None
+
+
+def _begun(problem: Problem, x: Point, start: Point, note: str) -> AutoState:
+    """Begin conjugate gradients at a better start."""
+    inner = ConjugateGradient().begin(problem.at(x))
+    return AutoState(inner=inner, level=0, start=start, report=StepReport(note=note))
+
+
+def _trimming(problem: Problem, start: Point, why: str) -> AutoState:
+    """Begin the last method, which sets lines aside: where `averaged` ends, if that finds anything."""
+    methods, rank = _methods(problem), problem.geometry.rank
+    note = f"{why}TrimmedContinuation takes over"
+    found = averaged(problem, start) if rank in _PAIRS and _alike(problem) else None
+    if found is None:
+        inner = replace(_TRIMMED.init(problem, start), attempt=1)
+    else:
+        inner = replace(replace(_TRIMMED, start=found.pairs).init(problem, found.x), start=start)
+        note += f", from {found.pairs} of {rank} pairs of averaged least squares"
+    return AutoState(inner=inner, level=len(methods) - 1, start=start, report=StepReport(note=note))
+
+
+def _alike(problem: Problem) -> bool:
+    """Whether all entries weigh the same, are known, and not fewer than the degrees of freedom."""
+    cost = problem.cost
+    return determined(problem) and cost.quadratic and isinstance(cost, Completion) and not cost.store.weighted
 
 
 def _unveiled(problem: Problem, x0: Point) -> Point | None:
@@ -148,7 +203,7 @@ def _crawls(problem: Problem, state: AutoState) -> bool:
 def _chosen(rank: int, full_rank: bool, lines: bool) -> tuple[Method[Any], ...]:
     second: Method[Any] = TrustRegion()
     if lines:
-        second = TrimmedContinuation()
+        second = _TRIMMED
     elif rank > 1 and full_rank:
         second = ReweightedContinuation()
     if rank == 1:

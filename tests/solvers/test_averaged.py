@@ -1,0 +1,96 @@
+"""Sweeps that know how unsure each line is: one of them beside dense formulas, and what they find."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import rankfold as rf
+from rankfold.entries.operators import Indicator
+from rankfold.solvers import averaged as module
+from rankfold.solvers.averaged import Lines, averaged
+
+
+def problem_of(shape=(100, 110), rank=3, oversampling=1.6, condition=1.0, seed=0, **options):
+    data = rf.data.random_completion(
+        shape, rank, oversampling, seed, min_per_line=True, condition=condition, **options
+    )
+    return data, rf.Problem.of(rf.Completion.from_triples(data), rank)
+
+
+def lines_of(rng, count, rank=2):
+    roots = rng.standard_normal((count, rank, rank))
+    return Lines(rng.standard_normal((count, rank)), roots @ roots.transpose(0, 2, 1))
+
+
+def test_a_half_sweep_is_the_posterior_of_each_line_given_the_others():
+    data, problem = problem_of((9, 8), 2)
+    store, other = problem.cost.observed, lines_of(np.random.default_rng(1), 8)
+    values = store.of_data(lambda data: data[:, 0], np.float64)
+    found, blocks, sums = module._solved(Indicator(store).__matmul__, values.__matmul__, other, 0.3, 0.7)
+    for i in range(9):
+        on = data.rows == i
+        Y, C = other.means[data.cols[on]], other.covariances[data.cols[on]]
+        assert_allclose(blocks[i], Y.T @ Y + C.sum(axis=0))
+        assert_allclose(sums[i], Y.T @ data.values[on])
+        precision = blocks[i] + 0.3 * np.eye(2)
+        assert_allclose(found.means[i], np.linalg.solve(precision, sums[i]))
+        assert_allclose(found.covariances[i], 0.7 * np.linalg.inv(precision))
+
+
+def test_the_noise_is_what_is_left_on_average_over_the_uncertainty():
+    data, problem = problem_of((9, 8), 2)
+    rng = np.random.default_rng(1)
+    rows, cols, store = lines_of(rng, 9), lines_of(rng, 8), problem.cost.observed
+    values = store.of_data(lambda data: data[:, 0], np.float64)
+    _, blocks, sums = module._solved(
+        Indicator(store).transposed_times, values.transposed_times, rows, 0.3, 0.7
+    )
+    due = 0.0
+    for i, j, v in zip(data.rows, data.cols, data.values, strict=True):
+        (x, A), (y, B) = (rows.means[i], rows.covariances[i]), (cols.means[j], cols.covariances[j])
+        due += (v - x @ y) ** 2 + x @ B @ x + y @ A @ y + np.sum(A * B)
+    assert_allclose(np.sum(data.values**2) + module._change(cols, blocks, sums), due)
+
+
+@pytest.mark.parametrize("geometry", [rf.FullRank, rf.Polar], ids=lambda kind: kind.__name__)
+def test_all_pairs_of_a_well_conditioned_matrix_are_found(geometry):
+    data, problem = problem_of(oversampling=2.2)
+    problem = rf.Problem(problem.cost, geometry(data.shape, 3))
+    found = averaged(problem, problem.start())
+    assert found.pairs == 3
+    assert data.relative_error(*problem.geometry.factors(found.x)) < 0.3
+    assert data.relative_error(*problem.geometry.factors(problem.start())) > 1
+    assert 5 <= problem.counts.gradients <= 60
+
+
+def test_of_an_ill_conditioned_matrix_the_leading_pair_is_found():
+    data, problem = problem_of(condition=1e4, oversampling=2.0)
+    found = averaged(problem, problem.start())
+    assert found.pairs == 1
+    assert data.relative_error(*problem.geometry.factors(found.x)) < 0.3
+
+
+def test_single_precision_stays():
+    _, problem = problem_of()
+    single = rf.Problem.of(problem.cost.astype(np.float32), 3)
+    found = averaged(single, single.start())
+    assert found.pairs == 3
+    assert all(factor.dtype == np.float32 for factor in single.geometry.factors(found.x))
+
+
+def test_of_noise_nothing_is_found():
+    data, _ = problem_of()
+    values = np.random.default_rng(0).standard_normal(len(data.values))
+    problem = rf.Problem.of(rf.Completion(data.rows, data.cols, values, data.shape), 3)
+    assert averaged(problem, problem.start()) is None
+    assert 20 <= problem.counts.gradients <= 300
+
+
+def test_sweeps_end_when_five_of_them_gain_nothing():
+    falling = [0.9**k for k in range(20)]
+    assert not module._stands_still(falling)
+    assert not module._stands_still([*falling, falling[-1]])
+    assert module._stands_still([*falling, *[falling[-1] * 0.9981**k for k in range(1, 6)]])
+    assert not module._stands_still([*falling, *[falling[-1] * 0.997**k for k in range(1, 6)]])
+    assert not module._stands_still([1.0] * 20)
+    assert module._stands_still([1.0] * 21)
