@@ -86,15 +86,16 @@ def together(group: Group) -> dict[str, Any]:
         return found | {"model": model_of(group, "cuda") if HAS_GPU else None, "place": str(cost.store.place)}
 
 
-def with_nccl() -> dict[str, Any]:
+def with_nccl(backend: str = "nccl", device: str = "cuda:0") -> dict[str, Any]:
     """The same by NCCL, which has one process to a GPU: one that sends to itself."""
     import torch.distributed as dist
 
     class Lonely(Group):
         alone = False
 
-    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    store = dist.HashStore()
+    dist.init_process_group(backend, store=store, rank=0, world_size=1)
     try:
-        return together(Lonely(device="cuda:0"))
+        return together(Lonely(store=dist.PrefixStore("notes", store), device=device))
     finally:
         dist.destroy_process_group()
