@@ -56,12 +56,14 @@ def ran(cost: rf.Completion, solver: Any) -> dict[str, Any]:
 
 
 def model_of(group: Group, device: str) -> Any:
+    """W as an estimator finds it, on the CPU or on GPUs."""
     data = data_of()
     triples = SpreadTriples(share(data, group, "cpu"), *map(np.arange, data.shape))
     model = rf.MatrixCompletion(
-        rank=2, bias=False, regularization=0.5, max_iter=STEPS, device=device, random_state=0
+        rank=2, bias=False, regularization=0.5, tol=1e-4, device=device, random_state=0
     )
-    return model.fit(triples).factors_
+    L, R = model.fit(triples).factors_
+    return L @ R.T
 
 
 def in_memory() -> dict[str, Any]:
