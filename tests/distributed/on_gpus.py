@@ -56,12 +56,14 @@ def ran(cost: rf.Completion, solver: Any) -> dict[str, Any]:
 
 
 def model_of(group: Group, device: str) -> Any:
+    """W as an estimator finds it, on the CPU or on GPUs."""
     data = data_of()
     triples = SpreadTriples(share(data, group, "cpu"), *map(np.arange, data.shape))
     model = rf.MatrixCompletion(
-        rank=2, bias=False, regularization=0.5, max_iter=STEPS, device=device, random_state=0
+        rank=2, bias=False, regularization=0.5, tol=1e-4, device=device, random_state=0
     )
-    return model.fit(triples).factors_
+    L, R = model.fit(triples).factors_
+    return L @ R.T
 
 
 def in_memory() -> dict[str, Any]:
@@ -86,15 +88,16 @@ def together(group: Group) -> dict[str, Any]:
         return found | {"model": model_of(group, "cuda") if HAS_GPU else None, "place": str(cost.store.place)}
 
 
-def with_nccl() -> dict[str, Any]:
+def with_nccl(backend: str = "nccl", device: str = "cuda:0") -> dict[str, Any]:
     """The same by NCCL, which has one process to a GPU: one that sends to itself."""
     import torch.distributed as dist
 
     class Lonely(Group):
         alone = False
 
-    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    store = dist.HashStore()
+    dist.init_process_group(backend, store=store, rank=0, world_size=1)
     try:
-        return together(Lonely(device="cuda:0"))
+        return together(Lonely(store=dist.PrefixStore("notes", store), device=device))
     finally:
         dist.destroy_process_group()

@@ -12,6 +12,7 @@ from distributed.threads import on_threads
 from rankfold.distributed import Group, Places, Sharded, SpreadTriples, spread_triples
 from rankfold.distributed.collectives import Coming
 from rankfold.distributed.stripes import COLUMNS, ENTRIES, Homeward, Stripes, stripes_that_pay
+from rankfold.linalg.primitives import on_host
 from rankfold.linalg.rows import whole
 
 pytest.importorskip("torch")
@@ -64,7 +65,7 @@ def passes(cost, L, R, loss):
     S, T = store.gradient(L, R, loss), store.targets(loss)
     of_rows, of_cols = store.blocks(L, R, loss)
     found = {
-        "value": [value, store.value(L, R, loss), store.value_at_zero(loss)],
+        "value": [np.array([value, store.value(L, R, loss), store.value_at_zero(loss)])],
         "evaluate": [f_L, f_R],
         "derivative": store.derivative(L, R, dL, dR, loss),
         "model": store.gauss_newton(L, R, dL, dR, loss),
@@ -73,7 +74,7 @@ def passes(cost, L, R, loss):
         "blocks": [of_rows.reshape(len(of_rows), -1), of_cols.reshape(len(of_cols), -1)],
         "counts": store.counts,
     }
-    return {name: [np.asarray(whole(each)) for each in arrays] for name, arrays in found.items()}
+    return {name: [on_host(whole(each)) for each in arrays] for name, arrays in found.items()}
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
