@@ -24,6 +24,7 @@ def changed(tmp_path, text):
         ("x = -y", {"x = (y)"}),
         ("f(a, b=c, d=e)", {"f(a, d=e)", "f(a, b=c)", "pass"}),
         ("f(b=True)", {"f(b=False)", "f()", "pass"}),
+        ("prefetch(B, p + 1)", set()),
         ("x = 1, 'a'", {"x = 2, 'a'", "x = 0, 'a'"}),
         ("x = 2.5, 50", {"x = 3.5, 50", "x = 2.5, 500"}),
         ("x = np.minimum(min(x), y)", {"x = np.maximum(min(x), y)", "x = np.minimum(max(x), y)", "pass"}),

@@ -1,6 +1,7 @@
 """The table of the paper's items names only what is there: each place in the code, and each test."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -32,12 +33,17 @@ def defined(body):
     return names
 
 
+@functools.cache
+def parsed(path):
+    return ast.parse(path.read_text("utf-8"))
+
+
 def is_there(name, file):
     """Whether a file of the package, or of the repository, defines a name, or a class a member."""
     path = next((p for p in (ROOT / "src" / "rankfold" / file, ROOT / file) if p.is_file()), None)
     if path is None:
         return False
-    body = ast.parse(path.read_text("utf-8")).body
+    body = parsed(path).body
     for part in name.split("."):
         node = defined(body).get(part)
         if node is None:

@@ -147,3 +147,33 @@ def test_whole_numbers_among_objects_are_taken_as_they_are(element, whole):
     else:
         with pytest.raises(ValueError, match=r"^X\[1\] is .*: the labels of a side are all strings, or all"):
             label_column(column, "X[{}]")
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (
+            np.array([1.0, np.nan]),
+            r"^ids\[1\] is .*nan.*: a label is missing: leave such entries out",
+        ),
+        (
+            np.array([1.0, np.inf]),
+            r"^ids\[1\] is .*inf.*: rows and columns are integers, or labels",
+        ),
+        (np.array([1.5, np.nan]), r"^ids\[1\] is .*nan.*: a label is missing"),
+        (np.array([0.0, 2.0**53 + 2]), r"^ids\[1\] is .*: float64 holds integers exactly up to 2\*\*53"),
+        (
+            np.array([0, 2**24 + 2], np.float32),
+            r"^ids\[1\] is .*: float32 holds integers .* up to 2\*\*24",
+        ),
+        (np.array(["2024-02-28", "NaT"], "M8[D]"), r"^ids\[1\] is .*NaT.*: leave such entries out"),
+        (np.zeros((2, 2)), r"^ids\[\.\.\.\] must be one-dimensional; got shape \(2, 2\)"),
+    ],
+)
+def test_what_is_no_column_of_labels(column, said):
+    with pytest.raises(ValueError, match=said):
+        label_column(column, "ids[{}]")
+
+
+def test_the_largest_floats_that_are_whole_numbers_are_labels():
+    assert label_column(np.array([-(2.0**53), 2.0**53]), "ids[{}]").tolist() == [-(2**53), 2**53]
