@@ -1,6 +1,6 @@
 """Defaults of the public interface are part of its contract: whoever changes one means it, and says so here.
 
-    PYTHONPATH=src python tests/test_defaults.py
+    PYTHONPATH=src python tests/test_public_defaults.py
 
 writes the table again. Constants within the package are not in it: what they do is tested where it is done.
 """
