@@ -149,6 +149,21 @@ def test_a_step_takes_one_pass_of_grams(monkeypatch):
     assert S.products == [len(passes) - 1, len(passes) - 2]  # one before the steps, and one at the end
 
 
+@pytest.mark.parametrize("routine", ["eigh", "svd"])
+def test_signs_are_not_those_that_rounding_gives(routine, monkeypatch):
+    """Small changes turn singular vectors round, on one machine or from one store of the data to another."""
+    S, found = Dense(slow(90, 70)), getattr(np.linalg, routine)
+    before = dominant_svd(S, 3)
+
+    def turned(M, **options):
+        first, *others = found(M, **options)
+        return (first, -others[0]) if routine == "eigh" else (-first, others[0], -others[1])
+
+    monkeypatch.setattr(np.linalg, routine, turned)
+    for one, two in zip(dominant_svd(S, 3), before, strict=True):
+        assert_array_equal(one, two)
+
+
 def test_values_that_are_zero_do_not_keep_it_searching():
     rng = np.random.default_rng(0)
     S = Dense(rng.standard_normal((200, 3)) @ rng.standard_normal((3, 160)))

@@ -77,14 +77,22 @@ def _by_short_side(S: Operator, V_k: Array, rank: int, tolerance: float) -> tupl
     Z = _directions(V, P, width)
     Y, R, _ = _orthonormal(S @ Z, [])
     A, s, Wt = np.linalg.svd(R)
-    U, V_0 = sums([(Y, A[:, :rank])], [(Z, np.ascontiguousarray(Wt.T[:, :rank]))])
+    signs, W = _signs(Wt.T)[:rank], np.ascontiguousarray(Wt.T[:, :rank])
+    U, V_0 = sums([(Y, A[:, :rank] * signs)], [(Z, W * signs)])
     return U, asarray_like(s[:rank], Z), V_0
 
 
 def _directions(V: list[Array], P: NDArray[Any], count: int) -> Array:
     """Return V times the last columns of P, the last one first."""
-    right = [np.ascontiguousarray(part) for part in np.split(P[:, : -count - 1 : -1], len(V))]
+    best = P[:, : -count - 1 : -1]
+    right = [np.ascontiguousarray(part) for part in np.split(best * _signs(best), len(V))]
     return sums(list(zip(V, right, strict=True)))[0]
+
+
+def _signs(E: NDArray[Any]) -> NDArray[Any]:
+    """Return the signs of the largest entries of columns, so that rounding does not choose their direction."""
+    signs: NDArray[Any] = np.sign(E[np.abs(E).argmax(axis=0), np.arange(E.shape[1])])
+    return signs
 
 
 def random_block(shape: tuple[int, int], rank: int, seed: int) -> Any:
