@@ -96,7 +96,7 @@ def test_fits_on_a_gpu_are_those_of_the_cpu(gpu, kind, tmp_path, monkeypatch):
         if one.dtype.kind != "f":
             assert (one == two).all()
         else:
-            np.testing.assert_allclose(one, two, rtol=1e-8, atol=1e-8)
+            np.testing.assert_allclose(one, two, rtol=1e-6, atol=1e-7)  # offsets are solved for by iterations
     arrays = [*getattr(model, "factors_", ()), getattr(model, "coef_", None), model.trace_["value"]]
     assert {type(array) for array in arrays if array is not None} == {np.ndarray}
     rf.save(model, tmp_path / "model.rankfold")
