@@ -80,6 +80,15 @@ def test_a_process_without_entries_has_zeros_where_the_others_have_tensors():
         assert not found.block.any()
 
 
+def test_files_are_read_to_gpus(tmp_path):
+    (tmp_path / "a.csv").write_text("ann,Dune,5\nbob,Dune,4\nann,Heat,1\n")
+    with standing_in():
+        store = rf.distributed.read(tmp_path / "a.csv", device="cuda").store
+    assert store.place == ("cuda:0" if HAS_GPU else "cpu")
+    assert type(store.block.by_row.value) is torch.Tensor
+    assert [each.tolist() for each in store.counts] == [[2, 1], [2, 1]]
+
+
 def test_entries_stay_in_memory_where_a_gpu_is_not_asked_for_or_not_everywhere(monkeypatch):
     data = data_of((6, 5))
     store = spread_triples(data.rows, data.cols, data.values, data.shape)

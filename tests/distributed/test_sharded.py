@@ -8,7 +8,7 @@ from array_api_compat import array_namespace
 
 import rankfold as rf
 from rankfold.distributed import Group, Places, RanksError, Sharded, spread_triples, start
-from rankfold.distributed.launch import _neighbours
+from rankfold.distributed.launch import _neighbours, _roomy, own_gpu
 from rankfold.distributed.sharded import even_cuts
 from rankfold.linalg import column_norms, normal_like, orthonormal, rows_like, thin_svd
 from rankfold.linalg.rows import added_up, at_hand, in_place_of, is_spread, normal_in_blocks, spread_of, whole
@@ -64,6 +64,14 @@ def test_an_operand_that_everybody_has_gives_the_rows_at_hand():
     mine = Sharded(np.ones((2, 1)), Places(Half(), (0, 5, 7)))
     np.testing.assert_array_equal((np.arange(7.0)[:, None] * mine).block, [[5.0], [6.0]])
     np.testing.assert_array_equal(mine.placed(np.arange(14.0).reshape(7, 2)).block, [[10, 11], [12, 13]])
+
+
+def test_an_operand_in_memory_goes_to_where_the_rows_are():
+    torch = pytest.importorskip("torch")
+    mine = Sharded(torch.ones((2, 2), dtype=torch.float32), Places(Half(), (0, 5, 7)))
+    for found in (np.arange(7.0)[:, None] * mine, mine * np.array([5.0, 6.0])[:, None]):
+        assert found.block.dtype == torch.float32
+        np.testing.assert_array_equal(found.block, [[5.0, 5.0], [6.0, 6.0]])
 
 
 def test_random_rows_are_those_of_the_whole():
@@ -132,6 +140,29 @@ def test_processes_that_do_not_know_where_to_meet_are_told(monkeypatch):
     monkeypatch.setenv("SLURM_NTASKS", "2")
     with pytest.raises(RanksError, match="there are 2 processes, and MASTER_ADDR and MASTER_PORT do not say"):
         start()
+
+
+def test_processes_of_a_machine_take_its_gpus_in_turn(monkeypatch):
+    torch = pytest.importorskip("torch")
+    for name in ("LOCAL_RANK", "SLURM_LOCALID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert own_gpu() == "cuda:0"
+    monkeypatch.setenv("SLURM_LOCALID", "1")
+    assert own_gpu() == "cuda:1"
+    monkeypatch.setenv("LOCAL_RANK", "4")
+    assert own_gpu() == "cuda:0"
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert own_gpu() == "cuda:0"
+
+
+def test_room_is_a_quarter_of_a_share_of_the_memory(monkeypatch):
+    pages = {"SC_PHYS_PAGES": 10_000_000, "SC_PAGE_SIZE": 4000}
+    monkeypatch.setattr("os.sysconf", pages.__getitem__, raising=False)
+    assert _roomy(2) == 5e9
+    assert _roomy(100) == 1e9
+    monkeypatch.delattr("os.sysconf")
+    assert _roomy(2) == 1e9
 
 
 def test_one_process_alone():

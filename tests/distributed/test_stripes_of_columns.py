@@ -9,11 +9,12 @@ import pytest
 
 import rankfold as rf
 from distributed.threads import on_threads
-from rankfold.distributed import Group, Places, Sharded, SpreadTriples, spread_triples
+from rankfold.distributed import Group, Places, Sharded, SpreadEntries, SpreadTriples, spread_triples
 from rankfold.distributed.collectives import Coming
 from rankfold.distributed.stripes import COLUMNS, ENTRIES, Homeward, Stripes, stripes_that_pay
 from rankfold.linalg.primitives import on_host
-from rankfold.linalg.rows import whole
+from rankfold.linalg.rows import is_spread, whole
+from rankfold.solvers.growth import dominant_pairs
 
 pytest.importorskip("torch")
 SHAPE, RANK = (60, 41), 2
@@ -188,6 +189,28 @@ def test_repeated_entries_are_told_by_their_columns_and_kept_in_order():
     seen = []
     store.with_values(lambda i, j, y: seen.extend(zip(i, j, strict=True)) or y)
     assert set(seen) == {(0, 0), (0, 1), (1, 4)}
+
+
+def test_directions_from_zero_are_found_by_shares_of_both_sides(data, monkeypatch):
+    asked, gradient = [], SpreadEntries.gradient
+    monkeypatch.setattr(
+        SpreadEntries,
+        "gradient",
+        lambda store, L, R, loss: asked.append((L, R)) or gradient(store, L, R, loss),
+    )
+    none = [np.zeros((d, 0)) for d in SHAPE]
+    U, s, V = dominant_pairs(rf.Completion.from_triples(data), *none, 1)
+
+    def work(group):
+        store = share(group, data)
+        L, R = (place.array(Z[place.own]) for Z, place in zip(none, store.places, strict=True))
+        found = dominant_pairs(rf.Completion.from_observed(store), L, R, 1)
+        return whole(found[0]) @ whole(found[2]).T * found[1]
+
+    for found in on_threads(2, work):
+        np.testing.assert_allclose(found, U @ V.T * s, atol=1e-12)
+    assert [[each.shape for each in pair] for pair in asked] == [[(60, 1), (41, 1)]] * 2
+    assert all(is_spread(each) for pair in asked for each in pair)
 
 
 def test_rows_of_r_elsewhere_are_refused(data):
