@@ -34,9 +34,11 @@ NOTHING_TO_RUN = 5  # what pytest returns then
 # The tests of src/rankfold/a/b/c.py are its doctests, then the deepest of tests/a/b and tests/a that there is
 # (or tests/test_a.py), then what this table adds for the longest beginning of its name that it holds.
 ALSO = {
-    "data": ["tests/data/io", "tests/cli", "tests/distributed/test_loading.py"],
+    "data": ["tests/data/io"],
     "entries": ["tests/costs"],
-    "estimators": ["tests/estimators", "tests/cli", "tests/distributed", "tests/golden"],
+    "estimators": ["tests/estimators", "tests/golden"],
+    "estimators/completion/spread": ["tests/estimators", "tests/distributed"],
+    "estimators/model_parts": ["tests/estimators", "tests/distributed"],
     "kernels": ["tests/entries", "tests/costs"],
     "kernels/gpu_launch": ["tests/test_exchange.py"],
     "kernels/gpu_lines": ["tests/test_on_gpu.py", "tests/entries/test_gpu.py"],
@@ -45,8 +47,11 @@ ALSO = {
     "linalg/exchange": ["tests/test_exchange.py"],
     "linalg/lines": ["tests/test_on_gpu.py", "tests/solvers/test_gauss_newton.py"],
     "linalg/on_gpu": ["tests/test_on_gpu.py", "tests/test_exchange.py"],
-    "selection": ["tests/metrics", "tests/baselines"],
-    "run": ["tests/distributed", "tests/solvers/test_checkpoints.py"],
+    "selection": ["tests/metrics", "tests/golden"],
+    "run": ["tests/solvers/test_checkpoints.py"],
+    "run/parts": ["tests/distributed"],
+    "run/team": ["tests/distributed"],
+    "solvers": ["tests/golden"],
     "problem": ["tests/solvers", "tests/run"],
 }
 

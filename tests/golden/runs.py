@@ -27,8 +27,12 @@ def run(
     cost = rf.Completion(given.rows, given.cols, values, given.shape, weigh, loss)
     problem = rf.Problem(cost if term is None else cost + term, VARIANTS[variant](given.shape, rank))
     trace = rf.minimize(problem, method, max_iterations=steps, tolerance=0.0).trace
-    numbers = {"value": trace["value"], "norm": trace["gradient_norm"][:4], "step": trace["step"][1:4]}
-    return {name: found[: steps // 2 + 1] for name, found in numbers.items()} | {"last": trace["value"][-1:]}
+    values = trace["value"]
+    return {
+        "value": np.append(values[: min(steps // 2, 12) + 1], values[-1]),
+        "norm": trace["gradient_norm"][:4],
+        "step": trace["step"][1:4],
+    }
 
 
 METHODS = {
@@ -61,6 +65,8 @@ RUNS = {
     **{f"{name} with a norm": (METHODS[name], {"term": 0.1 * rf.Nuclear(0.3)}) for name in ("cg", "tr")},
 }  # fmt: skip
 HARD = {"rank": 3, "steps": 12, "noise": 0.0, "condition": 30.0, "oversampling": 1.6}
+LONG = HARD | {"steps": 60}
+RUNS |= {f"long run {name}": (TOLD[name], LONG) for name in ("reweighted, told", "trimmed, told")}
 RUNS |= {f"hard run {name}": (method, HARD) for name, method in (METHODS | TOLD).items()}
 RUN_CASES: dict[str, Callable[[], dict[str, Any]]] = {
     name: lambda what=what: run(what[0], **what[1]) for name, what in RUNS.items()

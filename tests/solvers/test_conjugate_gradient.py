@@ -1,5 +1,7 @@
 """The directions of conjugate gradients, from their definitions, and how far it goes along them."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -92,3 +94,12 @@ def test_a_gradient_that_rounding_makes_zero_is_not_divided_by(rule):
     assert after.value < state.value
     assert after.steepest
     assert after.calibration == 0.0
+
+
+@pytest.mark.parametrize(
+    ("rule", "along", "beta"),
+    [("PR+", 1.0, 0.2), ("HS", 1.0, 0.4), ("DY", 1.0, 0.5), ("HS", -1.0, 0.0), ("DY", -2.0, 0.0)],
+)
+def test_beta_by_its_rule(rule, along, beta):
+    state = SimpleNamespace(squared=4.0, slope=-1.0)
+    assert rf.ConjugateGradient(beta=rule)._beta(1.0, 0.2, along, state) == pytest.approx(beta)

@@ -343,3 +343,15 @@ def test_blas_is_held_to_one_thread_during_a_run_only(data):
         rf.minimize(problem_of(data), max_iterations=2, callback=lambda _: inside.append(threads()))
         assert all(found <= {1} for found in inside)
         assert threads() == before
+
+
+@pytest.mark.parametrize("floor", [True, False])
+def test_gradient_descent_stays_where_no_step_goes_down(monkeypatch, floor):
+    module = "rankfold.solvers.gradient_descent"
+    problem = rf.Problem(DenseCost((9, 7)), rf.FullRank((9, 7), 2))
+    state = rf.GradientDescent().init(problem, problem.geometry.random_point(0))
+    monkeypatch.setattr(f"{module}.armijo", lambda *_: None)
+    monkeypatch.setattr(f"{module}.at_noise_floor", lambda *_: floor)
+    after = rf.GradientDescent().step(problem, state)
+    assert (after.x, after.report.step, after.stationary) == (state.x, 0.0, floor)
+    assert after.stalled
