@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
-import threading
 
+import numpy as np
 import pytest
 
-from rankfold.kernels import pool
-from rankfold.kernels.chunks import LEFT, PATIENCE
+from rankfold.kernels import pool, team
+from rankfold.kernels.chunks import LEFT, PATIENCE, add, chunks, look
+from rankfold.kernels.compiling import compiled
 
 SCRIPT = """
 import threading
@@ -67,60 +68,61 @@ def test_threads_are_otherwise_as_many_as_processors(monkeypatch):
         (1, 1e6, 0),
         (10, 59_999, 0),
         (10, 60_000, 1),
-        (10, 239_999, 1),
-        (10, 240_000, 2),
+        (10, 119_999, 1),
+        (10, 120_000, 2),
     ],
 )
 def test_as_many_threads_work_as_have_enough_to_do(monkeypatch, chunks, work, helpers):
     monkeypatch.setenv("RANKFOLD_NUM_THREADS", "4")
     asked = []
-    monkeypatch.setattr(pool._pool, "ask", lambda job, helpers: asked.append(helpers))
+    monkeypatch.setattr(pool._team, "lead", lambda jobs, helpers: asked.append(helpers))
     done = []
     pool.run(lambda progress, name: done.append(name), chunks, work, ("first",), ("second",))
     assert done == ["first", "second"]
     assert asked == ([helpers] if helpers else [])
 
 
-def test_helpers_work_at_the_same_time_and_no_longer_than_the_call(monkeypatch):
+@compiled
+def meet(progress, wanted, seen, plain):  # type: ignore[no-untyped-def]
+    """Wait in each chunk until so many are taken: as many threads have to be here at once."""
+    for c in chunks(progress, wanted):
+        seen[c + 1] += plain[0]
+        add(seen.ctypes.data, 0, 1)
+        looks = 0
+        while look(seen.ctypes.data, 0) < wanted and looks < 10**10:
+            looks += 1
+        if c == 3:
+            raise ValueError
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_helpers_work_at_the_same_time_and_no_longer_than_the_call(monkeypatch, passes):
     monkeypatch.setenv("RANKFOLD_NUM_THREADS", "3")
-    together, names = threading.Barrier(3, timeout=600), []
-
-    def kernel(progress):
-        together.wait()  # three are in here at once, or this raises
-        names.append(threading.current_thread().name)
-
-    pool.run(kernel, 3, 1e9, ())
-    assert len(set(names)) == 3
-    assert sum(name.startswith("rankfold_") for name in names) == 2
+    seen = np.zeros((passes, 4), np.int64)
+    pool.run(meet, 3, 1e9, *((3, own, np.ones(1, np.bool_)) for own in seen))
+    assert seen.tolist() == [[3, 1, 1, 1]] * passes
+    assert not pool._team._desk[[team.STATE, team.FAILED]].any()
 
 
-def test_a_helper_that_comes_too_late_does_nothing_and_holds_nothing():
-    calls = []
-    job = pool._Job(calls.append, [("work",)])
-    job.work()
-    job.end()
-    job.join()
-    assert calls == ["work"]
-    assert job.passes == []
+def test_a_helper_that_comes_too_late_does_nothing():
+    own, seen = team.Team(), np.zeros(2, np.int64)
+    pool.run(meet, 1, 0.0, (1, seen, np.ones(1, np.bool_)))
+    own.lead(np.zeros((0, 2), np.int64), 2)  # both are woken, and there is nothing to do
+    assert own._desk[team.STATE] == 0
+    assert seen.tolist() == [1, 1]
 
 
-def test_an_error_in_a_helper_reaches_the_caller(monkeypatch):
-    monkeypatch.setenv("RANKFOLD_NUM_THREADS", "2")
-    failed = threading.Event()
-
-    def kernel(progress):
-        if threading.current_thread().name.startswith("rankfold_"):
-            failed.set()
-            raise ZeroDivisionError
-        assert failed.wait(60)
-
-    with pytest.raises(ZeroDivisionError):
-        pool.run(kernel, 2, 1e9, ())
+def test_an_error_in_a_kernel_with_helpers_reaches_the_caller(monkeypatch):
+    monkeypatch.setenv("RANKFOLD_NUM_THREADS", "4")
+    arguments = np.zeros(5, np.int64), np.ones(1, np.bool_)
+    with pytest.raises(RuntimeError, match="a kernel failed"):
+        pool.run(meet, 4, 1e9, (4, *arguments))
+    assert pool._team._desk[team.FAILED] == 0
 
 
 def test_what_a_thread_left_undone_is_done_in_the_end(monkeypatch):
     monkeypatch.setenv("RANKFOLD_NUM_THREADS", "2")
-    monkeypatch.setattr(pool._pool, "ask", lambda job, helpers: None)
+    monkeypatch.setattr(pool._team, "lead", lambda jobs, helpers: None)
     calls = []
 
     def kernel(progress):
@@ -146,9 +148,7 @@ def test_callers_share_the_threads_of_the_setting(monkeypatch):
 
 
 def test_a_higher_setting_gets_more_threads():
-    own, job = pool._Pool(), pool._Job(lambda: None, [])
-    sizes = []
-    for helpers in (1, 3, 2):
-        own.ask(job, helpers)
-        sizes.append(own._size)
-    assert sizes == [1, 3, 3]
+    own = team.Team()
+    assert [own._with(helpers).size for helpers in (1, 3, 2)] == [1, 3, 2]
+    assert own._locks.size == 3
+    assert len(set(own._locks.tolist())) == 3

@@ -3,28 +3,26 @@
 numba's `omp` layer aborts in a process forked after first use and its `workqueue` layer aborts when two
 Python threads enter it. Here every kernel is serial code without the GIL that takes chunks of work until
 none is left, or until waiting for the others takes too long (`chunks`). The caller works too, so it never
-waits for a thread that has not started. Chunks are fixed by the data alone, so results have the same bits
-for any number of threads.
+waits for a thread that has not started (`team`). Chunks are fixed by the data alone, so results have the same
+bits for any number of threads.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import queue
-import threading
 from collections.abc import Callable
-from math import sqrt
 from typing import Any
 
+import numpy as np
 from numba.core.compiler_lock import global_compiler_lock
+from numpy.typing import NDArray
 
-from rankfold.kernels.chunks import LEFT, new_progress
+from rankfold.kernels.chunks import ASKED, KEPT, LEFT, new_progress
+from rankfold.kernels.team import Team
 
-# Multiply-adds over gathered rows that take as long as to wake a helper, about 20 µs. Helpers come one after
-# the other, each once it has had the GIL, so that the last of n comes after n such times: that it finds its
-# share of the work still there takes n² of them. (P2 on 16 cores with all helpers asked for anything: Grams
-# and sums of tall arrays took as long on 16 threads as on 4, for the caller had to wait for its turn too.)
+# Multiply-adds over gathered rows that take as long as to wake a helper, about 20 µs. All are woken at once,
+# so that each is worth it with as much to do for itself. (P2 on 16 cores: 0.15 s for a solve so, 0.17 where
+# Grams and sums had fewer helpers, as many as the square root of this one's.)
 WORTH_A_HELPER = 60_000
 
 # How long threads may wait for each other (`chunks_in_order`), in looks of about 15 ns: a tenth of the time
@@ -49,86 +47,13 @@ def threads() -> int:
     return os.cpu_count() or 1
 
 
-class _Job:
-    """One call of `run`, which helpers may join until the caller has found no more work."""
-
-    def __init__(self, kernel: Callable[..., None], passes: Passes) -> None:
-        self.kernel = kernel
-        self.passes = passes
-        self.error: BaseException | None = None
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._over = False
-        self._empty = threading.Lock()
-        self._empty.acquire()
-
-    def work(self) -> None:
-        _alone(self.kernel, self.passes)
-
-    def join(self) -> None:
-        """Work with the others, in a helper; do nothing if they are done."""
-        if not self._enter():
-            return
-        try:
-            self.work()
-        except BaseException as error:  # the caller raises it
-            self.error = error
-        self._leave()
-
-    def _enter(self) -> bool:
-        with self._lock:
-            self._inside += not self._over
-            return not self._over
-
-    def _leave(self) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._over and not self._inside:
-                self._empty.release()
-
-    def end(self) -> None:
-        """Let nobody else join, and wait for those who have."""
-        with self._lock:
-            self._over = True
-            wait = self._inside > 0
-        if wait:
-            self._empty.acquire()
-        self.passes = []  # who comes too late must not keep the arrays
-
-
-class _Pool:
-    """Threads that wait for jobs; all callers share them."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
-        self._size = 0
-
-    def ask(self, job: _Job, helpers: int) -> None:
-        """Ask for so many helpers; they come when they are free."""
-        with self._lock:
-            while self._size < helpers:
-                name = f"rankfold_{self._size}"
-                threading.Thread(target=_help, args=(self._jobs,), name=name, daemon=True).start()
-                self._size += 1
-        for _ in range(helpers):
-            self._jobs.put(job)
-
-
-def _help(jobs: queue.SimpleQueue[_Job]) -> None:
-    while True:
-        job = jobs.get()
-        job.join()
-        del job  # not to be kept while waiting for the next
-
-
-_pool = _Pool()
+_team = Team()
 
 
 def _forget() -> None:
     """In a forked child the threads are gone and the locks may be held: start afresh."""
-    global _pool
-    _pool = _Pool()
+    global _team
+    _team = Team()
 
 
 if hasattr(os, "register_at_fork"):
@@ -148,12 +73,13 @@ def run(kernel: Callable[..., None], chunks: int, work: float, *passes: tuple[An
     """
     patience = max(MIN_PATIENCE, int(work * PATIENCE_PER_WORK))
     counted = [(new_progress(patience, chunks), *arguments) for arguments in passes]
-    most = min(chunks, 1 + int(sqrt(work / WORTH_A_HELPER)))
+    most = min(chunks, 1 + int(work / WORTH_A_HELPER))
     helpers = min(most, threads()) - 1 if most > 1 else 0
     if not helpers:  # without what only others need
         _alone(kernel, counted)
         return
-    _together(_Job(kernel, counted), helpers)
+    jobs = _offered(kernel, counted)
+    _team.lead(jobs, helpers)
     if any(arguments[0][LEFT] for arguments in counted):
         _alone(kernel, counted)  # what is left undone by those who made room for others
 
@@ -163,16 +89,17 @@ def _alone(kernel: Callable[..., None], passes: Passes) -> None:
         kernel(*arguments)
 
 
-def _together(job: _Job, helpers: int) -> None:
-    try:
-        _ask(job, helpers)
-        job.work()
-    finally:
-        job.end()
-    if job.error is not None:
-        raise job.error
+def _offered(kernel: Callable[..., None], passes: Passes) -> NDArray[np.int64]:
+    """Return, for each pass, where it can be called without Python, and where its arguments are.
 
-
-def _ask(job: _Job, helpers: int) -> None:
-    with contextlib.suppress(RuntimeError):  # while the interpreter exits there are no new threads
-        _pool.ask(job, helpers)
+    A kernel in Python does not know what it is asked, and works at once.
+    """
+    jobs = []
+    for arguments in passes:
+        progress = arguments[0]
+        progress[ASKED] = 1
+        kernel(*arguments)
+        if progress[ASKED] != 1:
+            jobs.append((progress[ASKED], progress.ctypes.data + 8 * KEPT))
+        progress[ASKED] = 0
+    return np.array(jobs, np.int64).reshape(-1, 2)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.kernels.chunks import take_next
+from rankfold.kernels.chunks import chunks
 from rankfold.kernels.compiling import compiled
 from rankfold.kernels.pool import run
 
@@ -28,20 +28,14 @@ UInts = NDArray[np.unsignedinteger[Any]]
 
 @compiled
 def _count(progress, edges, keys, shift, counts):  # type: ignore[no-untyped-def]
-    while True:
-        c = take_next(progress)
-        if c >= edges.size - 1:
-            break
+    for c in chunks(progress, edges.size - 1):
         for p in range(edges[c], edges[c + 1]):
             counts[c, np.uint64(keys[p]) >> shift] += 1
 
 
 @compiled
 def _split(progress, edges, keys, others, data, shift, heads, buckets, base, keys_out, others_out, data_out):  # type: ignore[no-untyped-def]
-    while True:
-        c = take_next(progress)
-        if c >= edges.size - 1:
-            break
+    for c in chunks(progress, edges.size - 1):
         head = heads[c]
         for p in range(edges[c], edges[c + 1]):
             bucket = np.uint64(keys[p]) >> shift
@@ -59,10 +53,8 @@ def _sort_buckets(progress, starts, buckets, keys, others, data, shift, indptr, 
     width = 1 << np.int64(shift)
     head = np.empty(width, np.uint64)
     base = starts[buckets[0]]
-    while True:
-        b = take_next(progress) + np.int64(buckets[0])
-        if b >= np.int64(buckets[1]):
-            break
+    for own in chunks(progress, np.int64(buckets[1]) - np.int64(buckets[0])):
+        b = own + np.int64(buckets[0])
         first = np.uint64(b) << shift
         size = min(width, indptr.size - 1 - np.int64(first))
         head[:] = 0
@@ -143,10 +135,7 @@ def _rounds(starts: NDArray[np.uint64]) -> list[NDArray[np.uint64]]:
 
 @compiled
 def _find_ties(progress, bounds, indptr, indices, first):  # type: ignore[no-untyped-def]
-    while True:
-        c = take_next(progress)
-        if c >= bounds.size - 1:
-            break
+    for c in chunks(progress, bounds.size - 1):
         first[c] = -1
         for i in range(bounds[c], bounds[c + 1]):
             for p in range(indptr[i] + np.uint64(1), indptr[i + np.uint64(1)]):

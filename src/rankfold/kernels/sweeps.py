@@ -48,8 +48,10 @@ def entry_losses(loss: Any, choices: Any, w: float, y: float, parameter: float) 
 
 @overload(entry_losses, prefer_literal=True)
 def _compiled_entry(loss, choices, w, y, parameter):  # type: ignore[no-untyped-def]  # numba compares signatures
-    if isinstance(loss, types.NoneType):
-        return lambda loss, choices, w, y, parameter: _chosen(choices[0], w, y, parameter)
+    if isinstance(loss, types.NoneType):  # the square without the call, which costs three times the pass
+        return lambda loss, choices, w, y, parameter: (
+            _square(w, y, parameter) if choices[0] == 0 else _chosen(choices[0], w, y, parameter)
+        )
     if isinstance(loss, types.Dispatcher):
         return lambda loss, choices, w, y, parameter: loss(w, y, parameter)
     if not isinstance(loss, types.IntegerLiteral):
@@ -60,9 +62,7 @@ def _compiled_entry(loss, choices, w, y, parameter):  # type: ignore[no-untyped-
 
 @register_jitable
 def _chosen(loss: int, w: float, y: float, parameter: float) -> Any:
-    """(ℓ, ℓ', ℓ'') of the built-in loss of this number."""
-    if loss == 0:
-        return _square(w, y, parameter)
+    """(ℓ, ℓ', ℓ'') of the built-in loss of this number, which is not 0, the square's."""
     if loss == 1:
         return _logistic(w, y, parameter)
     if loss == 2:
