@@ -90,7 +90,7 @@ def _directions(V: list[Array], P: NDArray[Any], count: int) -> Array:
 
 
 def _signs(E: NDArray[Any]) -> NDArray[Any]:
-    """Return the signs of the largest entries of columns, so that rounding does not choose their direction."""
+    """Return the signs of the largest entries of columns: rounding is not to choose their direction."""
     signs: NDArray[Any] = np.sign(E[np.abs(E).argmax(axis=0), np.arange(E.shape[1])])
     return signs
 
