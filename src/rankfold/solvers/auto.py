@@ -73,14 +73,15 @@ class AutoState(Nested):
 class Auto:
     """Conjugate gradients; if they stagnate, the second order; from a better start, if it is ill conditioned.
 
-    A start worse than W = 0, whose leading pair alone is better, shows that W is ill conditioned. For a
-    `Completion` in memory with three entries or more per degree of freedom, and the square loss, sweeps of
-    shrunken least squares then find the other pairs; else, or if they do not, rank continuation does.
-    The second order is `TrimmedContinuation` for a `Completion` in memory with as many entries as degrees of
-    freedom. For other costs it is `ReweightedContinuation` on `FullRank` geometries, on others the trust
-    region from where it is, both after rank continuation has stagnated too. Nothing is computed to decide but
-    what the methods know anyway, so that problems which conjugate gradients solve cost what they cost there.
-    The trace's notes say what was decided, and when.
+    Where W = 0 is better than the start, it looks for another one. A leading pair that alone is better shows
+    that W is ill conditioned: sweeps of shrunken least squares, or rank continuation, then find the others.
+    Where it is not, and entries are few, averaged least squares find W or its largest pairs; at rank 1 a tree
+    of entries does. These starts are for a `Completion` in memory with the square loss and as many entries
+    as degrees of freedom. The second order is `TrimmedContinuation` there; for other costs it is
+    `ReweightedContinuation` on `FullRank` geometries, on others the trust region from where it is, both after
+    rank continuation has stagnated too. Where the start is better than W = 0 nothing is computed to decide
+    but what the methods know anyway, so that problems which conjugate gradients solve cost what they cost
+    there. The trace's notes say what was decided, and when.
 
     Examples
     --------
