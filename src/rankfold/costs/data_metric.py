@@ -71,10 +71,10 @@ class DataMetric:
         lazy_U, s, lazy_V = svd_of_product(Tall.of(L), Tall.of(R))
         roots = np.sqrt(s)
         U, V, *factors = reals([lazy_U, lazy_V, lazy_U * roots, lazy_V * roots])
-        blocks = cost.line_blocks(*(_single(Z, s) for Z in factors))
+        blocks = cost.line_blocks(*factors)
         if symmetric:
             mean = (blocks.rows + blocks.cols) / 2
-            blocks = LineBlocks(mean, mean)
+            blocks = LineBlocks(mean, 1 * mean)  # each is worked on in place
         # Tr((RᵀR)⁻¹A_i)/r in the mean over the lines of both sides
         average = float(np.mean([_mean(side, Z) / s for side, Z in zip(blocks, (L, R), strict=True)]))
         if not (isfinite(average) and average > 0):
@@ -127,17 +127,7 @@ def _mean(blocks: Array, lines: Array) -> NDArray[Any]:
     return mean
 
 
-def _single(Z: Array, s: NDArray[Any]) -> Array:
-    """Return a factor in single precision, which takes half the time and memory, where s is within its reach.
-
-    A number of a block is rounded in proportion to the scales of its row and its column: it does not matter
-    how far these are from each other.
-    """
-    fits = type(Z) is np.ndarray and float(s[-1]) > 1e-15 and float(s[0]) < 1e15
-    return Z.astype(np.float32) if fits else Z
-
-
 def _side(blocks: Array, scale: float, basis: Array, s: NDArray[Any]) -> _Side:
     """Invert scale A_i + SHARE diag(s), in single precision: it is read once for each gradient."""
-    lost = 10 * float(np.finfo(blocks.dtype if type(blocks) is np.ndarray else s.dtype).eps)
+    lost = 10 * float(np.finfo(s.dtype).eps)
     return _Side(basis, np.sqrt(s), inverted(blocks, scale, SHARE * s, lost))

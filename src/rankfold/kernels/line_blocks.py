@@ -84,36 +84,36 @@ def _blocks(rank: int, loss: Any, of_weighted: bool, _: bool) -> Any:
 
 @functools.cache
 def invert(rank: int) -> Any:
-    """Kernel for rows u_k, in `out`, with (scale Q_i + diag(ridge))⁻¹ = Σ u_k u_kᵀ.
+    """Kernel for rows u_k, in `out`, with (scale Q_i + diag(ridge))⁻¹ = Σ u_k u_kᵀ; Q_i is overwritten.
 
-    They are the rows of the inverse of the Cholesky factor, by Gaussian elimination in a copy, in double
-    precision: left of the pivot a row holds the inverse so far, right of it what is left of Q_i. A sum of
-    squares is symmetric and positive semidefinite however `out` rounds it. A pivot that is `lost` of its
-    diagonal entry, or less, is rounding: its unknown becomes zero.
+    They are the rows of the inverse of the Cholesky factor, by Gaussian elimination: left of the pivot a row
+    holds the inverse so far, right of it what is left of Q_i. A sum of squares is symmetric and positive
+    semidefinite however `out` rounds it. A pivot that is `lost` of its diagonal entry, or less, is rounding:
+    its unknown becomes zero.
     """
 
     def kernel(progress, bounds, Q, scale, ridge, lost, out):  # type: ignore[no-untyped-def]
         r = np.uint64(rank)
-        S, least = np.empty((rank, rank)), np.empty(rank)
+        least = np.empty(rank)
         for c in chunks(progress, bounds.size - 1):
             for i in range(bounds[c], bounds[c + 1]):
                 top = i * r
                 for k in range(r):
-                    row = load_wide(Q, top + k, rank)
-                    store(S, k, axpy(scale, row, zero(row)))
-                    S[k, k] += ridge[k]
-                    least[k] = lost * S[k, k]
+                    row = load(Q, top + k, rank)
+                    store(Q, top + k, axpy(scale, row, zero(row)))
+                    Q[top + k, k] += ridge[k]
+                    least[k] = lost * Q[top + k, k]
                 for k in range(r):
-                    pivot = S[k, k]
+                    pivot = Q[top + k, k]
                     inverse = 1.0 / pivot if pivot > least[k] else 0.0
-                    row = load(S, k, rank)
+                    row = load(Q, top + k, rank)
                     for n in range(k + ONE, r):
-                        factor = S[n, k] * inverse
-                        store(S, n, axpy(-factor, row, load(S, n, rank)))
-                        S[n, k] = -factor  # last: a row is not read again while this is on its way
+                        factor = Q[top + n, k] * inverse
+                        store(Q, top + n, axpy(-factor, row, load(Q, top + n, rank)))
+                        Q[top + n, k] = -factor  # last: a row is not read again while this is on its way
                     root = np.sqrt(inverse)
                     for n in range(k):
-                        out[top + k, n] = root * S[k, n]
+                        out[top + k, n] = root * Q[top + k, n]
                     out[top + k, k] = root
                     for n in range(k + ONE, r):
                         out[top + k, n] = 0.0

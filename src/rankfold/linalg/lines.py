@@ -29,7 +29,7 @@ class Applied(NamedTuple):
 def inverted(blocks: Array, scale: float, ridge: NDArray[Any], lost: float) -> Array:
     """Return rows u_k, in single precision, with (scale A_i + diag(ridge))⁻¹ = Σ u_k u_kᵀ for each line.
 
-    A pivot that is `lost` of its diagonal entry, or less, is rounding.
+    A pivot that is `lost` of its diagonal entry, or less, is rounding. Blocks on the host are overwritten.
     """
     lines, r, _ = blocks.shape
     if on_gpu.holds(blocks):
@@ -41,7 +41,7 @@ def inverted(blocks: Array, scale: float, ridge: NDArray[Any], lost: float) -> A
         arguments = blocks.contiguous(), numbers, out, lines
         kernels.gpu_launch.launch(kernels.gpu_lines.invert, (-(-lines // layout["P"]),), arguments, layout)
         return out
-    Q = np.require(blocks, None, ["C", "W"]).reshape(lines * r, r)
+    Q = np.require(blocks, ridge.dtype, ["C", "W"]).reshape(lines * r, r)
     inverse = np.empty(Q.shape, np.float32)
     work = lines * r**3 / 2
     kernels.pool.run(
@@ -82,7 +82,7 @@ def diagonal_sums(blocks: Array) -> NDArray[Any]:
     """Return the sum of the diagonals of the blocks, on the host."""
     if on_gpu.holds(blocks):
         return on_host(blocks.diagonal(dim1=1, dim2=2).double().sum(0))
-    return np.asarray(np.einsum("ikk->k", blocks, dtype=np.float64))
+    return np.asarray(np.einsum("ikk->k", blocks))
 
 
 @functools.lru_cache(maxsize=64)
