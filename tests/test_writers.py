@@ -18,7 +18,7 @@ from rankfold.report import DataSummary, Report, figure, write_report
 def result():
     data = rf.data.random_completion((20, 15), 1, 3, seed=0)
     cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
-    return rf.minimize(rf.Problem.of(cost, 1), max_iterations=2)
+    return rf.minimize(rf.Problem.of(cost, 1), rf.ConjugateGradient(), max_iterations=2)
 
 
 RESULT = result()
