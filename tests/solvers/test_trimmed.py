@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -310,3 +311,24 @@ def test_it_may_start_with_all_of_a_point():
 def test_options_are_checked_at_once(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         rf.TrimmedContinuation(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("part", "before", "stage", "fitted"),
+    [
+        (0.9, 1.0, trimmed.WHOLE, True),
+        (0.9, 2.5, trimmed.WHOLE, False),
+        (1.1, 1.0, trimmed.WHOLE, False),
+        (0.9, 1.0, trimmed.REST, False),
+    ],
+)
+def test_a_fit_to_rounding_that_no_longer_falls_is_the_end(part, before, stage, fitted, monkeypatch):
+    """Of a value that stays where it is, at about 1e-20 of that at W = 0."""
+    data, problem = drawn((60, 50), 2, 3.0)
+    x, value = problem.geometry.from_factors(data.L, data.R), part * 1e-20 * problem.cost.value_at_zero
+    state = replace(ripe(problem, x, stage), ripe=False, values=(before * value,) + (value,) * 7)
+    still = SimpleNamespace(x=x, here=state.inner.here, value=value, stalled="", stationary=False, report="")
+    monkeypatch.setattr(rf.GaussNewton, "step", lambda self, problem, inner: still)
+    after = rf.TrimmedContinuation().step(problem, state)
+    due = trimmed.AT_ROUNDING if fitted else ""
+    assert (after.fitted, after.stalled, after.stationary) == (fitted, due, fitted)

@@ -30,6 +30,7 @@ _FITTED = 1e-20  # of the value at W = 0: what is left is rounding
 _ROUNDS = 20  # of setting lines aside, before they are taken back whatever the rest says
 _GUESSES = 4  # rounds without a line beyond the limit, in which the farthest one is set aside
 PATH, REST, WHOLE = "path", "rest", "whole"
+AT_ROUNDING = "the data are fitted to rounding, and the value has not halved in eight steps"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,8 @@ class TrimmedState(Nested):
     """The state of the method at work, what it works on, and the best point of all entries so far.
 
     `stage` is "path" while the rank grows and at the last rank, "rest" while the lines `rows` and `cols` are
-    set aside, and "whole" once they are taken back. It is `settled` when nothing else is to be tried.
+    set aside, and "whole" once they are taken back. It is `settled` when nothing else is to be tried, and
+    `fitted` when the data are, as far as rounding lets them.
     """
 
     start: Point
@@ -53,6 +55,7 @@ class TrimmedState(Nested):
     best: Point | None = None
     least: float = inf
     settled: bool = False
+    fitted: bool = False
 
     @property
     def value(self) -> float:
@@ -62,12 +65,14 @@ class TrimmedState(Nested):
     @property
     def stalled(self) -> str:
         """Why the method at work cannot go on, where nothing else is to be tried."""
-        return "" if self.ripe or self.stage == REST else str(self.inner.stalled)
+        if self.ripe or self.stage == REST:
+            return ""
+        return str(self.inner.stalled) or AT_ROUNDING * self.fitted
 
     @property
     def stationary(self) -> bool:
         """Whether only rounding stops it."""
-        return bool(self.stalled) and bool(self.inner.stationary)
+        return bool(self.stalled) and (self.fitted or bool(self.inner.stationary))
 
 
 @dataclass(frozen=True)
@@ -137,8 +142,11 @@ class TrimmedContinuation:
         stuck = bool(inner.stalled) or (len(values) > _WINDOW and values[-1] > _HALVED * values[0])
         fits = _fits(problem, state, inner.value)
         ripe = last and not state.settled and ((stuck and not fits) or (fits and state.stage == REST))
+        fitted = last and stuck and fits and state.stage != REST
         misfit = problem.value(inner.x) if state.stage == REST else inner.value
-        return replace(state, inner=inner, misfit=misfit, values=values, ripe=ripe, report=inner.report)
+        return replace(
+            state, inner=inner, misfit=misfit, values=values, ripe=ripe, fitted=fitted, report=inner.report
+        )
 
     def _path(self, attempt: int) -> RankContinuation:
         return RankContinuation(self.solver, start=self.start, slow=self.slow[attempt])
