@@ -60,7 +60,7 @@ def measured(options: argparse.Namespace) -> dict[str, float]:
             seen[k].append(iterations(problems[k], starts[k], group, options.iterations))
     alone, together = (np.median(np.concatenate(each), axis=0).tolist() for each in seen)
     names = "seconds", "small exchanges", "large exchanges", "bytes"
-    found = {"limit": 3 * columns * RANK * 8, "memory": memory("VmHWM") - before, "alone": alone[0]}
+    found = {"matrix": columns * RANK * 8, "memory": memory("VmHWM") - before, "alone": alone[0]}
     return dict(zip(names, together, strict=True)) | found
 
 
@@ -116,7 +116,7 @@ def main() -> None:
         print(json.dumps(measured(options)))
         return
     for k, rank in enumerate(processes(options.ranks, sys.argv[1:])):
-        part, sent = rank["seconds"] / rank["alone"], rank["bytes"] / rank["limit"]
+        part, sent = rank["seconds"] / rank["alone"], rank["bytes"] / rank["matrix"]
         print(
             f"process {k} of {options.ranks}: {rank['alone']:.3f} s of CPU an iteration by itself;", end=" "
         )
@@ -124,7 +124,7 @@ def main() -> None:
         print(
             f"{rank['small exchanges']:.1f} small and {rank['large exchanges']:.1f} large exchanges, ", end=""
         )
-        print(f"{sent:.3f} of 3·d2·r·8 bytes; {rank['memory'] / 1e6:.0f} MB beside the entries")
+        print(f"{sent:.2f}·d2·r·8 bytes; {rank['memory'] / 1e6:.0f} MB beside the entries")
 
 
 if __name__ == "__main__":

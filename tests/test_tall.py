@@ -55,6 +55,28 @@ def test_grams_of_several_pairs(rank, dtype):
         np.testing.assert_allclose(M, X.astype(np.float64).T @ Y, atol=tolerance * len(X) ** 0.5)
 
 
+@pytest.mark.parametrize(("rank", "dtype"), KINDS)
+def test_a_row_of_multiples_has_the_same_bits_among_any_others(rank, dtype):
+    """Those that a process has of its own rows, and others of theirs."""
+    A, B, C = tall(rank, dtype=dtype)
+    terms, size = [(A, 1.0), (B, 0.7312345), (C, -1e-3)], A.size
+    total = primitives.multiples(terms, size)
+    assert total.dtype == dtype
+    np.testing.assert_allclose(total, A + 0.7312345 * B - 1e-3 * C, atol=1e-13 if rank > 5 else 1e-5)
+    for first, last in ((0, 1), (1, 6), (6, 6), (6, 137), (137, len(A) - 3), (len(A) - 3, len(A))):
+        for order in "CF":  # rows of an array that kernels do not take as it is
+            rows = [(np.asarray(each[first:last], order=order), factor) for each, factor in terms]
+            np.testing.assert_array_equal(primitives.multiples(rows, size), total[first:last])
+
+
+def test_multiples_of_few_numbers_or_of_two_types_are_left_to_numpy():
+    A, B = tall(3, 2, rows=9)
+    for size in (27, primitives.LEAST - 1):
+        np.testing.assert_array_equal(primitives.multiples([(A, 1.0), (B, 0.3)], size), A + 0.3 * B)
+    mixed = primitives.multiples([(A, 1.0), (B.astype(np.float32), 0.3)], primitives.LEAST)
+    np.testing.assert_allclose(mixed, A + 0.3 * B, atol=1e-6)
+
+
 def test_grams_of_more_arrays_than_a_pass_takes():
     arrays = tall(1, count=9)
     (found,) = primitives.grams([(A, B) for A in arrays for B in arrays])

@@ -120,7 +120,8 @@ def run(group, data, stripes, room=1e9, penalty=None):
 def test_a_run_is_the_same_in_stripes_and_takes_no_more_bytes(data):
     values, factors, _ = run(Group(), data, 1)
     matrix = SHAPE[1] * RANK * 8
-    for room, times in ((3 * matrix, 3), (matrix, 3), (matrix - 1, 4)):  # all kept, R, or sent once more
+    # R is made of what is kept; it is all that is kept; or it is sent once more
+    for room, times in ((3 * matrix, 2), (matrix, 3), (matrix - 1, 4)):
         ranks = on_threads(2, lambda group, room=room: run(group, data, 4, room))
         for found, (L, R), (small, large, sent) in ranks:
             assert len(found) == len(values)
@@ -130,6 +131,69 @@ def test_a_run_is_the_same_in_stripes_and_takes_no_more_bytes(data):
             assert sent - times * matrix < 1200  # what is small
         np.testing.assert_array_equal(ranks[0][0], ranks[1][0])
         np.testing.assert_array_equal(ranks[0][1][0], ranks[1][1][0])
+
+
+@pytest.mark.parametrize("columns", [41, 9001])  # added by NumPy, and by kernels
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_sum_of_what_is_kept_is_made_of_it_to_the_bits_of_its_owners(count, columns):
+    A, B = np.random.default_rng(0).standard_normal((2, columns, RANK))
+
+    def work(group):
+        stripes, seen = Stripes(Places(group, (0, 3, columns)), count), []
+        R, dR = (stripes.places.array(each[stripes.places.own]) for each in (A, B))
+
+        def asked(matrix):
+            before, rows = group.traffic.large, []
+            stripes.each([matrix], lambda s, piece: rows.append(piece))
+            seen.append((group.traffic.large - before) // count)
+            return rows
+
+        def step(factor):
+            return Sharded.sums([[(R, 1.0), (dR, factor)]])[0]
+
+        def begun():
+            group.recent.clear()
+            asked(R)
+            asked(dR)
+
+        asked(R)
+        asked(step(0.3))  # dR is not there
+        begun()
+        there = step(0.3)
+        rows = asked(there)
+        truth = there.whole(exact=True)
+        for mine, theirs in zip(rows, stripes.columns, strict=True):
+            np.testing.assert_array_equal(mine, truth[theirs])
+        asked(there)
+        begun()
+        changed = step(0.5)
+        changed += dR
+        asked(changed)
+        begun()
+        group.wire = np.dtype(np.float32)
+        asked(step(0.5))
+        return seen
+
+    for seen in on_threads(2, work):
+        assert seen == [1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 1]
+
+
+def test_a_sum_does_not_hold_its_terms():
+    R = Sharded(np.ones((4, 1)), Places(Group(), (0, 4)))
+    (there,) = Sharded.sums([[(R, 2.0)]])
+    held = weakref.ref(R)
+    del R
+    assert held() is None
+    assert there.kept_terms() == []
+
+
+def test_sums_of_products_and_of_multiples_come_in_the_order_of_their_sides():
+    R = Sharded(np.arange(8.0).reshape(4, 2), Places(Group(), (0, 4)))
+    S = np.array([[1.0, 2.0], [0.0, 3.0]])
+    found = Sharded.sums([[(R, S)], [(R, 2.0)], [(R, 1.0), (R, -S)]])
+    for each, truth in zip(found, (R.block @ S, 2 * R.block, R.block - R.block @ S), strict=True):
+        np.testing.assert_array_equal(each.block, truth)
+    assert [len(each.terms) for each in found] == [0, 1, 0]
 
 
 def test_no_more_is_kept_than_there_is_room_for():

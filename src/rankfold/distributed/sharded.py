@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import add, mul, sub, truediv
 from typing import Any
+from weakref import ref
 
 import numpy as np
 from array_api_compat import array_namespace, device
@@ -80,7 +81,7 @@ class Sharded:
            [4., 4.]]))
     """
 
-    __slots__ = ("block", "spread")
+    __slots__ = ("__weakref__", "block", "spread", "terms")
     __array_ufunc__ = None  # NumPy leaves operators to us
     ndim = 2
 
@@ -92,6 +93,7 @@ class Sharded:
                 f"got shape {tuple(block.shape)}"
             )
         self.block, self.spread = block, spread
+        self.terms: tuple[tuple[ref[Sharded], float], ...] = ()  # what it is a sum of, and how often
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -147,9 +149,23 @@ class Sharded:
             return group.gathered(self.block, self.spread.cuts, exact)
         known = group.kept(self)
         if known is None:
-            known = group.gathered(self.block, self.spread.cuts)
+            parts = self.kept_terms()
+            known = self.of_terms(parts) if parts else group.gathered(self.block, self.spread.cuts)
             group.keep(self, known)
         return known
+
+    def kept_terms(self, order: Any = None) -> list[tuple[Array, float]]:
+        """Return all rows of what this is a sum of, in an order of theirs, and their factors.
+
+        Nothing where some are not kept, or are rounded: the sum is to have the bits of the rows at hand.
+        """
+        group = self.spread.group
+        found = [(group.kept(A(), order), factor) for A, factor in self.terms]
+        return [] if group.wire is not None or any(rows is None for rows, _ in found) else found
+
+    def of_terms(self, rows: Sequence[tuple[Array, float]]) -> Array:
+        """Return rows of this sum from those of its terms, wherever they are at home."""
+        return primitives.multiples(rows, self.shape[0] * self.shape[1])
 
     def __getitem__(self, key: Any) -> Sharded:
         match key:
@@ -165,6 +181,7 @@ class Sharded:
 
     def __iadd__(self, other: Any) -> Sharded:
         self.block += self.rows_of(other)
+        self.terms = ()
         return self
 
     def rows_of(self, other: Any) -> Any:
@@ -209,9 +226,29 @@ class Sharded:
 
     @staticmethod
     def sums(sides: Sequence[Sequence[tuple[Sharded, Any]]]) -> list[Sharded]:
-        """Return Σ A_k S_k for the terms of each side."""
-        made = primitives.sums(*([(A.block, S) for A, S in terms] for terms in sides))
-        return [terms[0][0].like(block) for terms, block in zip(sides, made, strict=True)]
+        """Return Σ A_k S_k for the terms of each side.
+
+        Multiples are added so that each process can do so with all rows, if it has them already: those of a
+        step R + t dR, which is asked for whole right after R and dR were.
+        """
+        rest = [terms for terms in sides if not _numbers_only(terms)]
+        made = iter(primitives.sums(*([(A.block, S) for A, S in terms] for terms in rest)) if rest else ())
+        return [
+            _sum_of_multiples(terms) if _numbers_only(terms) else terms[0][0].like(next(made))
+            for terms in sides
+        ]
+
+
+def _numbers_only(terms: Sequence[tuple[Sharded, Any]]) -> bool:
+    """Whether a sum is one of multiples of arrays in memory, not of products with small matrices."""
+    return all(isinstance(S, float) and type(A.block) is np.ndarray for A, S in terms)
+
+
+def _sum_of_multiples(terms: Sequence[tuple[Sharded, float]]) -> Sharded:
+    first = terms[0][0]
+    total = first.like(first.of_terms([(A.block, factor) for A, factor in terms]))
+    total.terms = tuple((ref(A), factor) for A, factor in terms)
+    return total
 
 
 class _Transposed:

@@ -102,13 +102,16 @@ class Stripes:
     def _asked(self, R: Array, s: int) -> Coming:
         """All rows of a matrix in one stripe, or that they come."""
         group = self.places.group
-        if not is_spread(R):
+        if not isinstance(R, Sharded):
             return Coming(lambda: R if self.count == 1 else self._taken(R, s))
         if self.count == 1:
             return Coming(R.whole)
         known = group.kept(R, self)
         if known is not None:
             return Coming(lambda: known[s])
+        parts = R.kept_terms(self)
+        if parts:
+            return Coming(lambda: R.of_terms([(rows[s], factor) for rows, factor in parts]))
         return group.gathering(R.block[self._own(s)], self.cuts[s])
 
     def _own(self, s: int) -> slice:

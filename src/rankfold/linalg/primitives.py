@@ -77,6 +77,17 @@ def sums(*sides: Sequence[Term]) -> list[Array]:
     return [_plain_sum(terms) for terms in sides]
 
 
+def multiples(terms: Sequence[tuple[NDArray[Any], float]], numbers: int) -> NDArray[Any]:
+    """Return Σ c_k A_k for numbers c_k and NumPy arrays of the same rows of matrices of so many numbers.
+
+    A row gets the same bits among whichever other rows of its matrix: kernels are chosen by all of it.
+    """
+    if numbers < LEAST or any(A.dtype not in _FLOATS or A.dtype != terms[0][0].dtype for A, _ in terms):
+        return np.asarray(_plain_sum(terms))
+    (total,) = _sums_by_kernels([[(np.require(A, requirements=("C", "A", "W")), c) for A, c in terms]])
+    return np.asarray(total)
+
+
 def _different(sides: Sequence[Sequence[Pair]]) -> Collection[Array]:
     """Every array of the pairs once."""
     return {id(A): A for pairs in sides for pair in pairs for A in pair}.values()
