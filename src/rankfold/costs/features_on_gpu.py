@@ -17,6 +17,7 @@ from rankfold.entries.given_arrays import LARGEST, SMALLEST, check_size
 from rankfold.entries.gpu import GpuObserved, GpuSparseMatrix
 from rankfold.entries.gpu_checks import tensor_of
 from rankfold.linalg.primitives import on_host
+from rankfold.linalg.spectrum import nonzero_spectrum
 from rankfold.remembered import remembered
 
 Tensor = Any
@@ -94,10 +95,7 @@ class TensorFeatures:
                 P, d = P[:, keep], torch.sqrt(squares[keep])
                 return P, d, lambda M: X.transposed_times(P @ (M / d[:, None]))
             X = _in_blocks(X.__matmul__, q, X)
-        P, d, Qt = torch.linalg.svd(X, full_matrices=False)
-        keep = d > d[0] * max(X.shape) * torch.finfo(d.dtype).eps
-        P, d, Qt = P[:, keep], d[keep], Qt[keep]
-        return P, d, lambda M: Qt.T @ M
+        return nonzero_spectrum(X)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from rankfold.entries.arrays import check_factors, checked_factors, like
 from rankfold.entries.devices import usable_device
 from rankfold.entries.given_arrays import check_size, own_sparse, unmasked
 from rankfold.linalg import on_gpu
+from rankfold.linalg.spectrum import nonzero_spectrum
 from rankfold.remembered import remembered
 
 
@@ -93,10 +94,7 @@ class Features:
             keep = squares > squares[-1] * len(squares) * np.finfo(squares.dtype).eps
             P, d = P[:, keep], np.sqrt(squares[keep])
             return P, d, lambda M: X.T @ (P @ (M / d[:, None]))
-        P, d, Qt = np.linalg.svd(X.toarray() if sparse.issparse(X) else X, full_matrices=False)
-        keep = d > d[0] * max(X.shape) * np.finfo(d.dtype).eps
-        P, d, Qt = P[:, keep], d[keep], Qt[keep]
-        return P, d, lambda M: Qt.T @ M
+        return nonzero_spectrum(X.toarray() if sparse.issparse(X) else X)
 
 
 @dataclass(frozen=True, eq=False)
