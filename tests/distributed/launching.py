@@ -37,7 +37,13 @@ def variables(size: int) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "NUMBA_NUM_THREADS": "1",
         "TORCH_CPP_LOG_LEVEL": "ERROR",
-        "PYTHONPATH": os.pathsep.join([str(TESTS), str(Path(rankfold.__file__).parents[1])]),
+        "PYTHONPATH": os.pathsep.join(
+            [
+                str(TESTS),
+                str(Path(rankfold.__file__).parents[1]),
+                *filter(None, [os.environ.get("PYTHONPATH")]),
+            ]
+        ),
     }
 
 

@@ -38,7 +38,9 @@ def grams(sides):
 
 
 def sums(sides):
-    return [sum(A @ torch.as_tensor(S * np.eye(A.shape[1])) for A, S in terms) for terms in sides]
+    return [
+        sum(A * S if isinstance(S, float) else A @ torch.as_tensor(S) for A, S in terms) for terms in sides
+    ]
 
 
 class InTensors(rf.Completion):
