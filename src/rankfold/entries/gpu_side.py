@@ -148,7 +148,10 @@ def evaluated(
     layout, other, home = rows.layout(A), cols.layout(A), desk(A)
     programs, others = rows.programs(A), cols.programs(A)
     losses = home.scratch(programs + others)
-    outs = [A.new_empty((side.pieces, A.shape[1])) for side in sides]
+    outs = [
+        torch.empty_like(Z) if side.pieces == side.lines else Z.new_empty((side.pieces, Z.shape[1]))
+        for side, Z in ((rows, A), (cols, B))
+    ]
     counts = rows.lines, rows.pieces, cols.lines, cols.pieces
     arguments = *rows.arrays, *cols.arrays, A, B, losses, *outs, *counts, constants
     constexprs = {**layout, "OTHER_P": other["P"], "OTHER_E": other["E"], **options}

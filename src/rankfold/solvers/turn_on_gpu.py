@@ -114,27 +114,29 @@ def _turned(line: _Line, t: float) -> Turn:
     u = metric.solved(seen, f)
     sides = zip(here.x, f, old, d, u, metric.bases, strict=True)
     coming = on_gpu.grams([_pairs(*side) for side in sides])
-    squares, f_f, d_f, o_u, u_u, x_u, d_u, *more = _smalls(coming, here)
+    x_d = known.x_d + t * known.d_d
+    length = max(float(np.vdot(known.squares[::-1], known.d_d)), 0.0) ** 0.5
+    found = _smalls(coming, here)
+    n = 3 if seen is None else 4
+    with_u, (squares, f_f, d_f, o_u, *more) = found[:n], found[n:]
     inverses = _inverses(here, squares)
     across = inverses[::-1]  # each side is measured by the Gram of the other
     norm = float(np.vdot(f_f, across))
     here.told(max(norm, 0.0) ** 0.5)
     lead: Any = across  # the gradient is f times it, or what blocks make of f
-    x_d = known.x_d + t * known.d_d
     if seen is None:
-        squared, vertical = norm, 0.0 * squares
-        overlaps, with_u = o_u @ across, np.array([across @ u_u, x_u, d_u]) @ across
+        squared, vertical, overlaps = norm, 0.0 * squares, o_u @ across
+        with_u = with_u @ across
+        with_u[0] = across @ with_u[0]
     else:
-        seen, o_x, f_u, B_u = more
-        vertical = _vertical(x_u, inverses)
+        seen, o_x, f_u = more
+        vertical = _vertical(with_u[1], inverses)
         squared, lead, overlaps = _trace(f_u), (1.0, 1.0), o_u + o_x @ vertical
-        with_u = np.array([u_u, x_u, d_u, B_u])
     u_x, d_x, u_d = (Z.swapaxes(1, 2) for Z in (with_u[1], x_d, with_u[2]))
     with_x = np.array([u_x, squares, d_x] + ([] if seen is None else [seen]))
     with_d = np.array([u_d, x_d, known.d_d] + ([] if ahead is None else [ahead]))
     carried = _vertical(x_d, inverses)
     measured = known.inverses[::-1] @ squares[::-1]
-    length = max(float(np.vdot(known.squares[::-1], known.d_d)), 0.0) ** 0.5
     return Turn(
         here=here,
         t=t,
@@ -149,9 +151,10 @@ def _turned(line: _Line, t: float) -> Turn:
 
 def _pairs(x: Any, f: Any, old: Any, d: Any, u: Any, bases: tuple[Any, ...]) -> list[tuple[Any, Any]]:
     """What is multiplied with what on one side, for the gradient u that blocks make of f, or f itself."""
-    pairs = [(x, x), (f, f), (d, f), (old, u), (u, u), (x, u), (d, u)]
+    pairs = [(A, u) for A in (u, x, d, *bases)]
+    pairs += (x, x), (f, f), (d, f), (old, u)
     for B in bases:
-        pairs += (B, x), (old, x), (f, u), (B, u)
+        pairs += (B, x), (old, x), (f, u)
     return pairs
 
 
