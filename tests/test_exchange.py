@@ -30,7 +30,7 @@ def home(monkeypatch):
 
 
 def parts(home, rows):
-    numbers = torch.tensor(rows, dtype=torch.float64, device=DEVICE)
+    numbers = torch.as_tensor(rows, dtype=torch.float64, device=DEVICE)
     room = home.scratch(numbers.numel())
     room[: numbers.numel()] = numbers.reshape(-1)
     return home.summed(room, *numbers.shape)
@@ -50,6 +50,19 @@ def test_sums_outlive_the_room_that_they_came_through(home):
     assert_array_equal(early.found, [1.0, 2.0, 3.0])
     assert_array_equal(late.numbers(), [4.0, 5.0])
     assert_array_equal(parts(home, [[1.0, 1.0]] * 5).numbers(), [2.0] * 5)  # more than there ever is room for
+
+
+def test_two_sums_take_one_launch_and_have_the_bits_that_they_have_alone(monkeypatch):
+    rng, launches, launch = np.random.default_rng(0), [], gpu_launch.launch
+    monkeypatch.setattr(gpu_launch, "launch", lambda *given: (launches.append(given[1]), launch(*given)))
+    home = exchange.Desk(torch.device(DEVICE, 0) if DEVICE == "cuda" else torch.device("cpu"))
+    rows = [rng.standard_normal(shape) for shape in ((3, 7), (2, 40), (1, 1500))]
+    together = [parts(home, each) for each in rows]
+    assert launches == [(5,)]
+    assert_allclose(together[2].numbers(), rows[2].sum(1), rtol=1e-12)
+    assert launches == [(5,), (1,)]
+    for found, each in zip(together, rows, strict=True):
+        assert_array_equal(found.found, parts(home, each).numbers())
 
 
 def test_tables_are_there_until_the_next_few_were_sent(home):

@@ -140,6 +140,26 @@ class GpuSide:
         return replace(self, value=other)
 
 
+def evaluated(
+    sides: tuple[GpuSide, GpuSide], A: Tensor, B: Tensor, constants: Tensor, options: dict[str, Any]
+) -> tuple[Coming, Tensor, Tensor]:
+    """Run both passes of an evaluation in one launch: the sum of the losses, S B and SᵀA."""
+    rows, cols = sides
+    layout, other, home = rows.layout(A), cols.layout(A), desk(A)
+    programs, others = rows.programs(A), cols.programs(A)
+    losses = home.scratch(programs + others)
+    outs = [
+        torch.empty_like(Z) if side.pieces == side.lines else Z.new_empty((side.pieces, Z.shape[1]))
+        for side, Z in ((rows, A), (cols, B))
+    ]
+    counts = rows.lines, rows.pieces, cols.lines, cols.pieces
+    arguments = *rows.arrays, *cols.arrays, A, B, losses, *outs, *counts, constants
+    constexprs = {**layout, "OTHER_P": other["P"], "OTHER_E": other["E"], **options}
+    kernels.gpu_launch.launch(kernels.gpu.evaluate, (programs + others,), arguments, constexprs)
+    f_L, f_R = (side._joined(out) for side, out in zip(sides, outs, strict=True))
+    return home.summed(losses, 1, programs), f_L, f_R
+
+
 def sorted_side(
     own: Tensor, across: Tensor, value: Tensor, weight: Tensor | None, shape: tuple[int, int], duplicates: str
 ) -> GpuSide:
