@@ -42,15 +42,10 @@ class GpuSide:
         return int(self.line.shape[0])
 
     @remembered
-    def arrays(self) -> tuple[Tensor, ...]:
+    def kept(self) -> kernels.gpu_launch.Kept:
         """What every pass reads; the values stand in for weights that there are not."""
-        return (
-            self.start,
-            self.line,
-            self.index,
-            self.value,
-            self.value if self.weight is None else self.weight,
-        )
+        weight = self.value if self.weight is None else self.weight
+        return kernels.gpu_launch.Kept(self.start, self.line, self.index, self.value, weight)
 
     @property
     def counts(self) -> Tensor:
@@ -91,17 +86,17 @@ class GpuSide:
     ) -> None:
         """Run a pass that writes to `out`."""
         layout = self.layout(tall[0])
-        arguments = *self.arrays, *tall, out, self.lines, self.pieces, *scalars
+        arguments = *tall, out, self.lines, self.pieces, *scalars
         grid = (-(-self.pieces // layout["P"]),)
-        kernels.gpu_launch.launch(kernel, grid, arguments, {**layout, **options})
+        kernels.gpu_launch.launch(kernel, grid, arguments, {**layout, **options}, self.kept)
 
     def formed(self, A: Tensor, B: Tensor, constants: Tensor, **options: Any) -> Tensor:
         """Return the block of each line, (lines, r, r)."""
         rank, layout = A.shape[1], kernels.gpu_lines.forming(A.shape[1])
         out = A.new_empty((self.pieces, rank * rank))
-        arguments = *self.arrays, A, B, out, self.lines, self.pieces, constants
-        grid = (self.pieces,)
-        kernels.gpu_launch.launch(kernels.gpu_lines.blocks, grid, arguments, {**layout, **options})
+        arguments = A, B, out, self.lines, self.pieces, constants
+        options = {**layout, **options}
+        kernels.gpu_launch.launch(kernels.gpu_lines.blocks, (self.pieces,), arguments, options, self.kept)
         return self._joined(out).reshape(self.lines, rank, rank)
 
     def _joined(self, out: Tensor) -> Tensor:
@@ -117,8 +112,8 @@ class GpuSide:
         """Run a pass that adds up `width` numbers over one in `every` pieces."""
         layout, programs, home = self.layout(tall[0]), self.programs(tall[0], every), desk(tall[0])
         parts = home.scratch(width * programs)
-        arguments = *self.arrays, *tall, parts, self.lines, self.pieces, every
-        kernels.gpu_launch.launch(kernel, (programs,), arguments, {**layout, **options})
+        arguments = *tall, parts, self.lines, self.pieces, every
+        kernels.gpu_launch.launch(kernel, (programs,), arguments, {**layout, **options}, self.kept)
         return home.summed(parts, width, programs)
 
     def astype(self, kind: Any) -> GpuSide:
@@ -153,9 +148,10 @@ def evaluated(
         for side, Z in ((rows, A), (cols, B))
     ]
     counts = rows.lines, rows.pieces, cols.lines, cols.pieces
-    arguments = *rows.arrays, *cols.arrays, A, B, losses, *outs, *counts, constants
-    constexprs = {**layout, "OTHER_P": other["P"], "OTHER_E": other["E"], **options}
-    kernels.gpu_launch.launch(kernels.gpu.evaluate, (programs + others,), arguments, constexprs)
+    arguments = A, B, losses, *outs, *counts, constants
+    options = {**layout, "OTHER_P": other["P"], "OTHER_E": other["E"], **options}
+    grid = (programs + others,)
+    kernels.gpu_launch.launch(kernels.gpu.evaluate, grid, arguments, options, rows.kept, cols.kept)
     f_L, f_R = (side._joined(out) for side, out in zip(sides, outs, strict=True))
     return home.summed(losses, 1, programs), f_L, f_R
 

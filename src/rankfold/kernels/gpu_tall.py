@@ -18,7 +18,7 @@ from rankfold.kernels.gpu import columns as padded
 MOST_COLUMNS = 16
 _TILE = 1024  # products of a program at a time
 _FEWEST_STEPS, _MOST_CHUNKS = 16, 512  # of a Gram's rows
-TOTALLING = {"BLOCK": 1024, "num_warps": 4}  # one way for all lengths: bits must not depend on the company
+_LONG = 1 << 15  # numbers of a row from which on steps are large: the losses of all programs, say
 
 
 @triton.jit(do_not_specialize=["chunk"])
@@ -41,7 +41,7 @@ def grams(out, table, chunk, R: tl.constexpr, RP: tl.constexpr, ROWS: tl.constex
 
 
 @triton.jit(do_not_specialize=["first", "rows", "count", "length"])
-def totals(parts, beside, out, first, rows, count, length, BLOCK: tl.constexpr):
+def totals(parts, beside, out, first, rows, count, length, BLOCK: tl.constexpr, BESIDE: tl.constexpr):
     """The sums of `rows` rows of `count` numbers, and of others of `length`; from `first` on, one a program.
 
     Always in the same order, whatever is added up beside them.
@@ -50,7 +50,7 @@ def totals(parts, beside, out, first, rows, count, length, BLOCK: tl.constexpr):
     if n < rows:
         _total(parts + n.to(tl.int64) * count, out + first + n, count, BLOCK)
     else:
-        _total(beside + (n - rows).to(tl.int64) * length, out + first + n, length, BLOCK)
+        _total(beside + (n - rows).to(tl.int64) * length, out + first + n, length, BESIDE)
 
 
 @triton.jit
@@ -96,6 +96,13 @@ def summing(rank: int, bytes_each: int) -> dict[str, Any]:
 
 def _floats(bytes_each: int) -> Any:
     return tl.float32 if bytes_each == 4 else tl.float64
+
+
+@functools.lru_cache(maxsize=256)
+def totalling(count: int, length: int) -> dict[str, int]:
+    """How many numbers `totals` reads at a time: each by its own length, whatever the company."""
+    block, beside = (8192 if each > _LONG else 1024 for each in (count, length))
+    return {"BLOCK": block, "BESIDE": beside, "num_warps": 8}
 
 
 def chunk_of(rows: int, step: int) -> int:

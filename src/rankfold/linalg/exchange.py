@@ -108,7 +108,8 @@ class Desk:
         both = rows + more if len(self._parts) == 2 else rows
         first = self._used - both
         arguments = parts, others, self._home, first, rows, count, length
-        kernels.gpu_launch.launch(kernels.gpu_tall.totals, (both,), arguments, kernels.gpu_tall.TOTALLING)
+        layout = kernels.gpu_tall.totalling(count, length)
+        kernels.gpu_launch.launch(kernels.gpu_tall.totals, (both,), arguments, layout)
         self._parts.clear()
 
     def wait(self) -> None:

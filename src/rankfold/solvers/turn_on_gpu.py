@@ -114,13 +114,15 @@ def _turned(line: _Line, t: float) -> Turn:
     u = metric.solved(seen, f)
     sides = zip(here.x, f, old, d, u, metric.bases, strict=True)
     coming = on_gpu.grams([_pairs(*side) for side in sides])
-    x_d = known.x_d + t * known.d_d
+    # Meanwhile, what follows from what is known of the point before.
+    squares, x_d = _squares(known, t), known.x_d + t * known.d_d
+    inverses = _inverses(here, squares)
+    across = inverses[::-1]  # each side is measured by the Gram of the other
+    carried, measured = _vertical(x_d, inverses), known.inverses[::-1] @ squares[::-1]
     length = max(float(np.vdot(known.squares[::-1], known.d_d)), 0.0) ** 0.5
     found = _smalls(coming, here)
     n = 3 if seen is None else 4
     with_u, (squares, f_f, d_f, o_u, *more) = found[:n], found[n:]
-    inverses = _inverses(here, squares)
-    across = inverses[::-1]  # each side is measured by the Gram of the other
     norm = float(np.vdot(f_f, across))
     here.told(max(norm, 0.0) ** 0.5)
     lead: Any = across  # the gradient is f times it, or what blocks make of f
@@ -135,8 +137,6 @@ def _turned(line: _Line, t: float) -> Turn:
     u_x, d_x, u_d = (Z.swapaxes(1, 2) for Z in (with_u[1], x_d, with_u[2]))
     with_x = np.array([u_x, squares, d_x] + ([] if seen is None else [seen]))
     with_d = np.array([u_d, x_d, known.d_d] + ([] if ahead is None else [ahead]))
-    carried = _vertical(x_d, inverses)
-    measured = known.inverses[::-1] @ squares[::-1]
     return Turn(
         here=here,
         t=t,
