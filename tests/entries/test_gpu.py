@@ -114,6 +114,13 @@ def test_pieces_do_not_change_what_is_found(monkeypatch):
     assert_array_equal(cut.counts[0], build(entries).counts[0])
 
 
+def test_passes_one_after_the_other_find_what_one_launch_finds(piece, monkeypatch):
+    entries = draw(1, 4, 24, 0.5, weighted=True)
+    every_store.agrees_with_dense(build(entries), entries, "square", factors(entries.shape, 3))
+    monkeypatch.setattr("rankfold.entries.gpu_side.TOGETHER", 0)
+    every_store.agrees_with_dense(build(entries), entries, "square", factors(entries.shape, 3))
+
+
 def test_the_start_is_that_of_the_cpu_and_stays_on_the_device():
     entries = draw(4, 12, 14, 0.5)
     cost = rf.Completion.from_observed(build(entries))
@@ -184,7 +191,8 @@ shape = {"R": 5, "RP": 8, "P": 2, "E": 16}
 for loss, floats in enumerate(("*fp64", "*fp32", "*fp64", "*fp32", "*fp64")):
     compiled(gpu.slopes, floats, **shape, LOSS=loss, WEIGHTED=True)
 compiled(gpu.value, "*fp32", **shape, LOSS=0, WEIGHTED=True)
-compiled(gpu.evaluate, "*fp64", **shape, OTHER_P=4, OTHER_E=8, LOSS=0, WEIGHTED=True)
+compiled(gpu.evaluate, "*fp64", **shape, LOSS=1, WEIGHTED=False)
+compiled(gpu.evaluate_both, "*fp64", **shape, OTHER_P=4, OTHER_E=8, LOSS=0, WEIGHTED=True)
 for model in (False, True):
     compiled(gpu.derivative, "*fp64", **shape, LOSS=1, WEIGHTED=True, MODEL=model)
 compiled(gpu.polynomial, "*fp64", **shape, M=3, N=3, WEIGHTED=True)

@@ -16,6 +16,10 @@ from rankfold.linalg.exchange import Coming, desk
 from rankfold.remembered import remembered
 
 BLOCK = 1 << 24  # entries whose losses, or new values, are made at a time
+# Up to so many entries both passes of an evaluation are one launch, which spares 12 µs of the host's time.
+# Compiled together they keep the GPU less busy: 0.22 ms instead of 0.18 on P2, 16.7 instead of 9.6 for
+# 1.6·10⁸ entries of rank 10 (one H200).
+TOGETHER = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,20 +142,23 @@ class GpuSide:
 def evaluated(
     sides: tuple[GpuSide, GpuSide], A: Tensor, B: Tensor, constants: Tensor, options: dict[str, Any]
 ) -> tuple[Coming, Tensor, Tensor]:
-    """Run both passes of an evaluation in one launch: the sum of the losses, S B and SᵀA."""
+    """Run both passes of an evaluation, in one launch if that pays: the sum of the losses, S B and SᵀA."""
     rows, cols = sides
-    layout, other, home = rows.layout(A), cols.layout(A), desk(A)
-    programs, others = rows.programs(A), cols.programs(A)
+    programs, others, home = rows.programs(A), cols.programs(A), desk(A)
     losses = home.scratch(programs + others)
     outs = [
         torch.empty_like(Z) if side.pieces == side.lines else Z.new_empty((side.pieces, Z.shape[1]))
         for side, Z in ((rows, A), (cols, B))
     ]
-    counts = rows.lines, rows.pieces, cols.lines, cols.pieces
-    arguments = A, B, losses, *outs, *counts, constants
-    options = {**layout, "OTHER_P": other["P"], "OTHER_E": other["E"], **options}
-    grid = (programs + others,)
-    kernels.gpu_launch.launch(kernels.gpu.evaluate, grid, arguments, options, rows.kept, cols.kept)
+    if rows.index.shape[0] > TOGETHER:  # the losses of the rows, which come last, are those that are read
+        cols.passed(kernels.gpu.evaluate, (B, A, losses), outs[1], (constants,), **options)
+        rows.passed(kernels.gpu.evaluate, (A, B, losses), outs[0], (constants,), **options)
+    else:
+        counts = rows.lines, rows.pieces, cols.lines, cols.pieces
+        arguments, other = (A, B, losses, *outs, *counts, constants), cols.layout(A)
+        options = {**rows.layout(A), "OTHER_P": other["P"], "OTHER_E": other["E"], **options}
+        grid = (programs + others,)
+        kernels.gpu_launch.launch(kernels.gpu.evaluate_both, grid, arguments, options, rows.kept, cols.kept)
     f_L, f_R = (side._joined(out) for side, out in zip(sides, outs, strict=True))
     return home.summed(losses, 1, programs), f_L, f_R
 

@@ -106,8 +106,21 @@ def value(
     )  # fmt: skip
 
 
-@triton.jit(do_not_specialize=["lines", "pieces", "others", "other_pieces"])
+@triton.jit(do_not_specialize=["lines", "pieces"])
 def evaluate(
+    start, line, index, value, weight, A, B, losses, out, lines, pieces, constants,
+    R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr,
+    LOSS: tl.constexpr, WEIGHTED: tl.constexpr,
+):  # fmt: skip
+    """Losses at A Bᵀ summed by program, and S B."""
+    _evaluated(
+        tl.program_id(0), start, line, index, value, weight, A, B, losses, out, lines, pieces, constants,
+        R, RP, P, E, LOSS, WEIGHTED, True,
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["lines", "pieces", "others", "other_pieces"])
+def evaluate_both(
     start, line, index, value, weight, other_start, other_line, other_index, other_value, other_weight,
     A, B, losses, out, other_out, lines, pieces, others, other_pieces, constants,
     R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr, OTHER_P: tl.constexpr,
