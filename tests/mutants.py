@@ -23,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from mutant_runs import end_orphans, prepare, pytest_in
 from mutant_tests import PACKAGE, Chooser, Mentions, Reached
@@ -31,6 +32,7 @@ from mutations import Change, Source, mutants
 ROOT = Path(__file__).resolve().parents[1]
 SURVIVED = "survived"
 NOTHING_TO_RUN = 5  # what pytest returns then
+LONGEST = 600  # seconds for the tests of one file, unchanged
 # The tests of src/rankfold/a/b/c.py are its doctests, then the deepest of tests/a/b and tests/a that there is
 # (or tests/test_a.py), then what this table adds for the longest beginning of its name that it holds.
 ALSO = {
@@ -117,13 +119,14 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=60, help="seconds of tests for a mutant, at most")
     parser.add_argument("--minutes", type=float, default=1e6, help="after which what there is is told")
     parser.add_argument("--out", type=Path, help="a file for one line of each mutant")
-    parser.add_argument("--reached", type=Path, help="what the tests come by: read, or written if not there")
+    parser.add_argument("--kept", type=Path, help="a folder for the copy of the tree and what tests come by")
     options = parser.parse_args()
     deadline = time.monotonic() + 60 * options.minutes
     chosen = sample(options.modules, options.count, options.seed)
     prepare()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        clean, reached = unchanged(Path(folder), [source for source, _ in chosen], options)
+        sources = [source for source, _ in chosen]
+        clean, reached = unchanged(options.kept or Path(folder), sources, options.jobs)
         judge = Judge(clean, Chooser(reached, Mentions.of(ROOT), options.budget), deadline)
         with (options.out or Path(os.devnull)).open("w") as out:
             told(judged(judge, chosen, options.jobs), len(chosen), out)
@@ -165,41 +168,47 @@ def told(verdicts: Iterator[tuple[Source, Change, str]], count: int, out) -> Non
     print(f"{detected.total()} of {total.total()} mutants detected; no time for {count - total.total()}")
 
 
-def unchanged(folder: Path, sources: list[Source], options: argparse.Namespace) -> tuple[Path, Reached]:
-    """Return a copy of the tree, and what tests that concern these files come by in it."""
-    skipped = shutil.ignore_patterns(".git", ".venv*", "dist", "site", ".*_cache", ".hypothesis", "results")
-    clean = shutil.copytree(ROOT, folder / "clean", ignore=skipped)
-    if options.reached and options.reached.exists():
-        return clean, json.loads(options.reached.read_text())
+def unchanged(folder: Path, sources: list[Source], jobs: int) -> tuple[Path, Reached]:
+    """Return a copy of the tree, and what tests that concern these files come by in it; keep both."""
+    clean = folder / "tree"
+    skipped = [".git", ".venv*", "dist", "site", ".*_cache", ".hypothesis", "results"]
+    skipped += ["__pycache__"] * clean.exists()  # those of the copy know kernels that ours may not
+    ignore = shutil.ignore_patterns(*skipped)
+    shutil.copytree(ROOT, clean, ignore=ignore, copy_function=brought, dirs_exist_ok=True)
     places = {test for source in sources for test in concerning(source.path)}
-    files = sorted({file for place in places for file in within(place)})
-    reached = run_once(clean, folder, files, options.jobs)
-    if options.reached:
-        options.reached.write_text(json.dumps(reached))
-    return clean, reached
-
-
-def run_once(clean: Path, folder: Path, files: list[str], jobs: int) -> Reached:
-    """Run tests without any change, and note what they come by; leave out those that fail."""
-    # Several parts for each job: what compiles first, compiles for all.
-    parts = [part for k in range(3 * jobs) if (part := files[k :: 3 * jobs])]
-
-    def run(k: int) -> dict[str, dict]:
-        found = folder / f"reached-{k}.json"
-        _, said = pytest_in(clean, ["--continue-on-collection-errors", *parts[k]], REACH_OUT=str(found))
-        if not found.exists():
-            raise SystemExit(said[-5000:])
-        return json.loads(found.read_text())
-
+    pieces = sorted({piece for place in places for piece in within(place)})
     with ThreadPoolExecutor(jobs) as pool:
-        runs = list(pool.map(run, range(len(parts))))
-    if wrong := sorted(place for found in runs for place in found["failed"]):
+        found = list(pool.map(lambda piece: kept(clean, folder, piece), pieces))
+    if wrong := sorted(place for what in found for place in what["failed"]):
         print("left out, since they fail without any change:", *wrong, sep="\n  ", flush=True)
-    return {test: what for found in runs for test, what in found["passed"].items()}
+    return clean, {test: lines for what in found for test, lines in what["passed"].items()}
+
+
+def brought(source: str, copy: str) -> None:
+    """Copy a file where it is missing, or older; mutants' trees have links to what was there."""
+    place = Path(copy)
+    if not place.exists() or place.stat().st_mtime < Path(source).stat().st_mtime:
+        place.unlink(missing_ok=True)
+        shutil.copy2(source, copy)
+
+
+def kept(clean: Path, folder: Path, piece: str) -> Any:
+    """Return what the tests of a file, or the examples of a room, come by: as noted before, or run now."""
+    note = folder / f"{piece.replace(os.sep, '.')}.json"
+    if not note.exists() or note.stat().st_mtime < (ROOT / piece).stat().st_mtime:
+        found = folder / f"{note.stem}.new"
+        _, said = pytest_in(clean, [piece], LONGEST, REACH_OUT=str(found))
+        if not found.exists():
+            print(f"no test of {piece} is known, since its run ended with:", said[-2000:], flush=True)
+            found.write_text(json.dumps({"passed": {}, "failed": [piece]}))
+        found.replace(note)
+    return json.loads(note.read_text())
 
 
 def within(test: str) -> list[str]:
-    """Return the files of a folder with tests, or the file that it is."""
+    """Return the files of a folder with tests, or the file that it is; of modules, the room."""
+    if Path(test).is_relative_to(PACKAGE):
+        return [str(Path(*Path(test).parts[: len(PACKAGE.parts) + 1]))]
     found = sorted((ROOT / test).rglob("test_*.py")) or [ROOT / test]
     return [str(path.relative_to(ROOT)) for path in found]
 

@@ -1,11 +1,14 @@
 """What counts as a mutant."""
 
+import json
+import os
 from pathlib import Path
 
 import pytest
 
+import mutants as mutation_testing
 from mutant_tests import PACKAGE, Chooser, Mentions
-from mutants import ROOT, Judge, concerning
+from mutants import ROOT, Judge, concerning, kept, within
 from mutations import Source, mutants
 
 
@@ -108,3 +111,34 @@ def test_after_the_deadline_there_is_no_verdict():
     source = Source(ROOT, PACKAGE / "geometry/base.py")
     judge = Judge(Path(), Chooser(REACHED, Mentions({}), budget=1.0), deadline=0.0)
     assert judge.verdict(source, (0, 0, "")) == ""
+
+
+def test_what_a_file_of_tests_comes_by_is_noted_once_whether_its_run_ends_or_not(tmp_path, monkeypatch):
+    runs, noted = [], {"passed": {f"{OWN}::quick": [1.0, {"geometry/a.py": 8}]}, "failed": []}
+
+    def pytest_in(tree, tests, limit, REACH_OUT):
+        runs.extend(tests)
+        if tests == [OWN]:
+            Path(REACH_OUT).write_text(json.dumps(noted))
+        return None, "killed"
+
+    monkeypatch.setattr(mutation_testing, "ROOT", tmp_path)
+    monkeypatch.setattr(mutation_testing, "pytest_in", pytest_in)
+    for test in (OWN, "tests/test_dies.py"):
+        (tmp_path / test).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / test).write_text("")
+    for _ in range(2):
+        assert kept(tmp_path, tmp_path, OWN) == noted
+        assert kept(tmp_path, tmp_path, "tests/test_dies.py") == {
+            "passed": {},
+            "failed": ["tests/test_dies.py"],
+        }
+    assert runs == [OWN, "tests/test_dies.py"]
+    os.utime(tmp_path / OWN, (2**33, 2**33))  # changed since
+    kept(tmp_path, tmp_path, OWN)
+    assert runs[2:] == [OWN]
+
+
+def test_examples_of_a_module_are_run_with_those_of_its_room():
+    assert within(str(PACKAGE / "data/io/text.py")) == [str(PACKAGE / "data")]
+    assert "tests/data/io/test_files.py" in within("tests/data")
