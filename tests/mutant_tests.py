@@ -11,6 +11,7 @@ from pathlib import Path
 from mutations import Change, Source
 
 PACKAGE = Path("src/rankfold")
+DEFAULTS = "tests/test_public_defaults.py"  # looks at functions that it does not call
 HOPS = 3
 # Of each test that is chosen beside what it takes itself: pytest's own work.
 OVERHEAD = 0.02
@@ -98,6 +99,8 @@ class Chooser:
 
     def nearer_and_nearer(self, source: Source, change: Change, room: tuple[str, ...]) -> Iterator[list[str]]:
         own, stem = str(source.path.relative_to(PACKAGE)), source.path.stem
+        if source.is_default(change):
+            yield [test for test in self.reached if test.startswith(DEFAULTS)]
         by_hops = self.mentions.around(names_of(source, change))
         yield self.ordered(self.coming_by({own: bits(source.statement(change))}), stem, room)
         # What others run for them, in processes of their own, is not seen to come by.

@@ -26,15 +26,15 @@ from pathlib import Path
 from typing import Any
 
 from mutant_runs import end_orphans, prepare, pytest_in
-from mutant_tests import PACKAGE, Chooser, Mentions, Reached
+from mutant_tests import DEFAULTS, PACKAGE, Chooser, Mentions, Reached
 from mutations import Change, Source, mutants
 
 ROOT = Path(__file__).resolve().parents[1]
 SURVIVED = "survived"
 NOTHING_TO_RUN = 5  # what pytest returns then
 LONGEST = 600  # seconds for the tests of one file, unchanged
-# The tests of src/rankfold/a/b/c.py are its doctests, then the deepest of tests/a/b and tests/a that there is
-# (or tests/test_a.py), then what this table adds for the longest beginning of its name that it holds.
+# The tests of src/rankfold/a/b/c.py are its doctests, those of all defaults, then the deepest of tests/a/b and
+# tests/a that there is (or tests/test_a.py), then what this table adds for the longest beginning of its name.
 ALSO = {
     "data": ["tests/data/io"],
     "entries": ["tests/costs"],
@@ -67,9 +67,9 @@ def concerning(path: Path) -> list[str]:
     ]
     mirror = [str(p) for p in mirrors if (ROOT / p).exists()][:1]
     also = next((ALSO[str(p)] for p in [name, *name.parents] if str(p) in ALSO), [])
-    chosen = [str(path), *mirror, *also]
+    chosen = [str(path), *mirror, *also, DEFAULTS]
     missing = [test for test in chosen if not (ROOT / test).exists()]
-    if missing or len(chosen) < 2:
+    if missing or len(chosen) < 3:
         raise SystemExit(f"tests/mutants.py: which tests are those of {path}? {missing}")
     return chosen
 

@@ -73,6 +73,13 @@ def test_a_statement_ends_where_its_body_begins(tmp_path):
     assert source.statement((text.index("1"), 0, "")) == range(5, 8)
 
 
+def test_defaults_are_those_of_functions_and_of_fields(tmp_path):
+    text = "def f(a, b=1, *, c=2):\n    return 3\nclass A:\n    x: int = 4\n    y = 5\n"
+    (tmp_path / "module.py").write_text(text)
+    source = Source(tmp_path, Path("module.py"))
+    assert [source.is_default((text.index(n), 0, "")) for n in "12345"] == [True, True, False, True, False]
+
+
 OWN = "tests/geometry/test_a.py"
 SLOW, QUICK, SECOND, CALLER, OF_COSTS = (
     f"{OWN}::slow", f"{OWN}::quick[1]", f"{OWN}::quick[2]", f"{OWN}::caller", "tests/costs/test_b.py::f",
