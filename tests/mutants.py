@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SURVIVED = "survived"
 NOTHING_TO_RUN = 5  # what pytest returns then
 LONGEST = 600  # seconds for the tests of one file, unchanged
-# The tests of src/rankfold/a/b/c.py are its doctests, those of all defaults, then the deepest of tests/a/b and
+# The tests of src/rankfold/a/b/c.py are its doctests, that of defaults, then the deepest of tests/a/b and
 # tests/a that there is (or tests/test_a.py), then what this table adds for the longest beginning of its name.
 ALSO = {
     "data": ["tests/data/io"],
