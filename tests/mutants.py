@@ -36,6 +36,7 @@ LONGEST = 600  # seconds for the tests of one file, unchanged
 # The tests of src/rankfold/a/b/c.py are its doctests, that of defaults, then the deepest of tests/a/b and
 # tests/a that there is (or tests/test_a.py), then what this table adds for the longest beginning of its name.
 ALSO = {
+    "costs": ["tests/entries/test_input.py"],
     "data": ["tests/data/io"],
     "entries": ["tests/costs"],
     "estimators": ["tests/estimators", "tests/golden"],
@@ -176,9 +177,12 @@ def unchanged(folder: Path, sources: list[Source], jobs: int) -> tuple[Path, Rea
     ignore = shutil.ignore_patterns(*skipped)
     shutil.copytree(ROOT, clean, ignore=ignore, copy_function=brought, dirs_exist_ok=True)
     places = {test for source in sources for test in concerning(source.path)}
-    pieces = sorted({piece for place in places for piece in within(place)})
+    needed = {piece for place in places for piece in within(place)}
+    rooms = [str(room.relative_to(ROOT)) for room in (ROOT / PACKAGE).iterdir()]
+    # What other runs have noted of tests that concern other modules: some come by these files too.
+    known = {piece for place in ["tests", *rooms] for piece in within(place) if is_noted(folder, piece)}
     with ThreadPoolExecutor(jobs) as pool:
-        found = list(pool.map(lambda piece: kept(clean, folder, piece), pieces))
+        found = list(pool.map(lambda piece: kept(clean, folder, piece), sorted(needed | known)))
     if wrong := sorted(place for what in found for place in what["failed"]):
         print("left out, since they fail without any change:", *wrong, sep="\n  ", flush=True)
     return clean, {test: lines for what in found for test, lines in what["passed"].items()}
@@ -194,8 +198,8 @@ def brought(source: str, copy: str) -> None:
 
 def kept(clean: Path, folder: Path, piece: str) -> Any:
     """Return what the tests of a file, or the examples of a room, come by: as noted before, or run now."""
-    note = folder / f"{piece.replace(os.sep, '.')}.json"
-    if not note.exists() or note.stat().st_mtime < (ROOT / piece).stat().st_mtime:
+    note = note_of(folder, piece)
+    if not is_noted(folder, piece):
         found = folder / f"{note.stem}.new"
         _, said = pytest_in(clean, [piece], LONGEST, REACH_OUT=str(found))
         if not found.exists():
@@ -203,6 +207,15 @@ def kept(clean: Path, folder: Path, piece: str) -> Any:
             found.write_text(json.dumps({"passed": {}, "failed": [piece]}))
         found.replace(note)
     return json.loads(note.read_text())
+
+
+def note_of(folder: Path, piece: str) -> Path:
+    return folder / f"{piece.replace(os.sep, '.')}.json"
+
+
+def is_noted(folder: Path, piece: str) -> bool:
+    note = note_of(folder, piece)
+    return note.exists() and note.stat().st_mtime >= (ROOT / piece).stat().st_mtime
 
 
 def within(test: str) -> list[str]:
