@@ -30,10 +30,11 @@ from mutant_tests import DEFAULTS, PACKAGE, Chooser, Mentions, Reached
 from mutations import Change, Source, mutants
 
 ROOT = Path(__file__).resolve().parents[1]
+EXTREMES = "tests/test_extremes.py"
 SURVIVED = "survived"
 NOTHING_TO_RUN = 5  # what pytest returns then
 LONGEST = 600  # seconds for the tests of one file, unchanged
-# The tests of src/rankfold/a/b/c.py are its doctests, that of defaults, then the deepest of tests/a/b and
+# The tests of src/rankfold/a/b/c.py are its doctests, two of all settings, the deepest of tests/a/b and
 # tests/a that there is (or tests/test_a.py), then what this table adds for the longest beginning of its name.
 ALSO = {
     "costs": ["tests/entries/test_input.py"],
@@ -68,9 +69,9 @@ def concerning(path: Path) -> list[str]:
     ]
     mirror = [str(p) for p in mirrors if (ROOT / p).exists()][:1]
     also = next((ALSO[str(p)] for p in [name, *name.parents] if str(p) in ALSO), [])
-    chosen = [str(path), *mirror, *also, DEFAULTS]
+    chosen = [str(path), *mirror, *also, DEFAULTS, EXTREMES]
     missing = [test for test in chosen if not (ROOT / test).exists()]
-    if missing or len(chosen) < 3:
+    if missing or len(chosen) < 4:
         raise SystemExit(f"tests/mutants.py: which tests are those of {path}? {missing}")
     return chosen
 
