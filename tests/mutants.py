@@ -43,7 +43,11 @@ ALSO = {
     "estimators": ["tests/estimators", "tests/golden"],
     "estimators/completion/spread": ["tests/estimators", "tests/distributed"],
     "estimators/model_parts": ["tests/estimators", "tests/distributed"],
-    "kernels": ["tests/entries", "tests/costs"],
+    "kernels": [
+        "tests/entries/test_stores.py", "tests/entries/test_stripes.py", "tests/entries/test_threads.py",
+        "tests/entries/test_lines.py", "tests/entries/test_dominant_svd.py", "tests/costs",
+    ],
+    "kernels/gpu": ["tests/entries/test_gpu.py", "tests/entries/test_gpu_streamed.py"],
     "kernels/gpu_launch": ["tests/test_exchange.py"],
     "kernels/gpu_lines": ["tests/test_on_gpu.py", "tests/entries/test_gpu.py"],
     "kernels/gpu_tall": ["tests/test_on_gpu.py", "tests/test_exchange.py"],
@@ -57,7 +61,7 @@ ALSO = {
     "run/team": ["tests/distributed"],
     "solvers": ["tests/golden"],
     "problem": ["tests/solvers", "tests/run"],
-}
+}  # fmt: skip
 
 
 def concerning(path: Path) -> list[str]:
