@@ -114,6 +114,13 @@ def test_a_mutant_meets_one_case_of_each_test_of_its_line_first(tmp_path, budget
     assert chooser.chosen(source, change, ("tests/geometry",)) == expected
 
 
+def test_one_test_of_each_way_through_a_function_comes_first():
+    ways = {"a": 6, "b": 6, "c": 14, "d": 6, "e": 2}
+    reached = {test: (1.0, {"geometry/a.py": way | 1}) for test, way in ways.items()}
+    chooser = Chooser(reached, Mentions({}), budget=1.0)
+    assert chooser.one_of_each_way(list("abcde"), "geometry/a.py", 0b1110) == list("acebd")
+
+
 def test_after_the_deadline_there_is_no_verdict():
     source = Source(ROOT, PACKAGE / "geometry/base.py")
     judge = Judge(Path(), Chooser(REACHED, Mentions({}), budget=1.0), deadline=0.0)
