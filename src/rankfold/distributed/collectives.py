@@ -99,6 +99,11 @@ class Collectives:
         rows = self.stacked(padded)
         return [rows[k, :length].tobytes() for k, length in enumerate(lengths)]
 
+    def joined(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return everybody's rows, of which each has as many as it has, in the order of the ranks."""
+        lengths = self.stacked(np.array([len(rows)], dtype=np.int64))[:, 0]
+        return np.asarray(self.gathered(rows, (0, *np.cumsum(lengths).tolist()), exact=True))
+
     def gathered(self, block: Array, cuts: Sequence[int], exact: bool = False) -> Array:
         """Return all rows of a matrix of which everybody has those between two of its `cuts`."""
         return self.gathering(block, cuts, exact).take()

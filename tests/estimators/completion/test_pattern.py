@@ -12,7 +12,7 @@ from rankfold.estimators.completion import neighbours
 from rankfold.estimators.completion.growing import Growing
 from rankfold.estimators.completion.neighbours import largest
 from rankfold.estimators.completion.pattern import Pattern
-from rankfold.estimators.completion.spread import _own_positions, _pattern
+from rankfold.estimators.completion.spread_entries import _own_positions, _pattern
 
 SHAPE = 30, 20
 
