@@ -18,12 +18,13 @@ from distributed.tasks import Tasks
 from distributed.threads import on_threads
 from rankfold.costs.completion import Completion
 from rankfold.data import read_triples
-from rankfold.distributed import Group
+from rankfold.distributed import Group, SpreadTriples, spread_triples
 from rankfold.distributed.spreading import row_cuts
 from rankfold.estimators.completion.choosing import fit_offsets
 from rankfold.estimators.completion.entries import completion_of
 from rankfold.estimators.completion.joint import Joint
 from rankfold.estimators.completion.offsets import predictions
+from rankfold.estimators.completion.spread_report import repeats_of
 
 pytest.importorskip("torch")
 SIZE = 2
@@ -173,6 +174,18 @@ def test_a_report_of_several_processes_is_that_of_one(found, folder, triples):
         errors = [np.sqrt(np.mean((guess - values) ** 2)) for guess in guesses]
         assert list(measured.errors.values())[:2] == pytest.approx(errors, rel=1e-6)
         assert list(measured.errors.values())[2] < 0.6 * errors[1]
+
+
+def test_repeated_pairs_are_counted_wherever_they_are():
+    rows, cols = np.array([0, 3, 3, 3, 1, 1, 2]), np.array([0, 2, 2, 2, 1, 1, 1])
+
+    def work(group):
+        own = np.arange(len(rows)) % group.size == group.rank
+        triples = rows[own], cols[own], np.arange(7.0)[own]
+        store = spread_triples(*triples, (4, 3), duplicates="keep", group=group)
+        return repeats_of(SpreadTriples(store, np.arange(4), np.arange(3)))
+
+    assert on_threads(SIZE, work) == [3, 3]
 
 
 def test_what_several_processes_do_not_do_is_refused(found):

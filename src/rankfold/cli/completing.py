@@ -144,12 +144,17 @@ def fit(
     else:
         repeated, pair = model.observed_.repeats()
         first = f", first {names_of(data.train, *pair)}"
+    note_repeated(repeated, first)
+    return Fit(model, repeated, perf_counter() - began, data.train.names)
+
+
+def note_repeated(repeated: int, first: str = "") -> None:
+    """Say how many entries repeat a pair, if there are any."""
     if repeated:
         note(
             f"rankfold: warning: {repeated:,} entries repeat a pair{first}; each counts as an observation "
             "(--duplicates error refuses them)"
         )
-    return Fit(model, repeated, perf_counter() - began, data.train.names)
 
 
 def report_of(

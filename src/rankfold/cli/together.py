@@ -21,6 +21,7 @@ from rankfold.distributed.launch import start
 from rankfold.distributed.loading import read
 from rankfold.distributed.spreading import SpreadTriples
 from rankfold.estimators.completion.reporting import Entries
+from rankfold.estimators.completion.spread_report import repeats_of
 from rankfold.estimators.model_parts import save_part
 from rankfold.report import Report
 from rankfold.run.parts import MANIFEST
@@ -75,9 +76,10 @@ def complete(
     model.fit(data, checkpoint=checkpoint, resume=resume or _after_restart(checkpoint))
     fitting = perf_counter() - began
     written = _written(model, files["output"], group, parts)  # before anything else can fail
+    repeated = repeats_of(data)
     made = None
     if asked:  # in every process: it sums up what all of them have
-        found = completing.Fit(model, 0, fitting, data.names)
+        found = completing.Fit(model, repeated, fitting, data.names)
         made = completing.report_of(data, apart, found, source, join(["rankfold", *sys.argv[1:]]))
         pages, report = (files["report"], files["plot"]), made
         written |= group.together(
@@ -85,6 +87,7 @@ def complete(
         )
     seconds = {"read": reading, "fit": fitting}
     if first:
+        completing.note_repeated(repeated)
         (_tell_json if json else _tell)(model, data, made, seconds, written)
     group.leave()
     return bool(model.stop_kind_ == "interrupted")

@@ -33,8 +33,14 @@ def summary_of(data: SpreadTriples, value_range: tuple[float, float], name: str)
 
     of_values = *moments(here, store.size, added_up), *value_range
     columns = Columns(*data.names) if data.names and len(data.names) == 3 else None
-    repeated = int(added_up(float(sum(Pattern.of(each.by_row).repeats()[0] for each in here))))
-    return DataSummary(name, data.shape, *store.counts, *of_values, columns, repeated, searched=False)
+    return DataSummary(name, data.shape, *store.counts, *of_values, columns, repeats_of(data), searched=False)
+
+
+def repeats_of(data: SpreadTriples) -> int:
+    """Return how many entries have the row and the column of another one."""
+    here = [each for each in data.store.stores if each is not None]
+    own = sum(Pattern.of(each.by_row).repeats()[0] for each in here)
+    return int(data.group.sum(np.array([float(own)]))[0])
 
 
 def offsets_of(data: SpreadTriples, cost: Completion, about: int) -> Offsets | None:
