@@ -13,6 +13,7 @@ import numpy as np
 import rankfold as rf
 from rankfold.distributed import Group, Places, Sharded, group, read, spread_triples
 from rankfold.distributed.sharded import even_cuts
+from rankfold.estimators.completion.reporting import Entries, Making, report_of
 from rankfold.fingerprint import fingerprint
 from rankfold.linalg.rows import whole
 
@@ -158,14 +159,45 @@ class Tasks:
             "entries": (entries.keys + first, entries.indices, entries.data[:, 0], last),
             "plain": plain,
             "shrunk": shrunk,
+            "report": self.reported(),
             "refused": [
                 refusal(lambda: rf.MatrixCompletion(rank=1, bayesian=True).fit(data)),
                 refusal(lambda: rf.MatrixCompletion(rank=1, loss="huber").fit(data)),
                 refusal(lambda: rf.MatrixCompletion(rank=1, warm_start=True).fit(data)),
+                refusal(lambda: rf.MatrixCompletion(rank=0, bias=False).fit(data)),
+                refusal(lambda: rf.MatrixCompletion(rank=1, regularization=-1.0).fit(data)),
+                refusal(lambda: rf.MatrixCompletion(rank=1, bias=False, loss="logistic").fit(data)),
+                refusal(lambda: rf.MatrixCompletion(rank=1).fit(data, sample_weight=np.ones(3))),
+                refusal(lambda: rf.MatrixCompletion(rank=1, row_features=np.ones((120, 1))).fit(data)),
+                refusal(lambda: read(f"{self.folder}/shards/*", group=self.group, held_out=1.5)),
                 refusal(lambda: read(f"{self.folder}/nothing/*", group=self.group)),
                 refusal(lambda: read(f"{self.folder}/broken/*", group=self.group)),
             ],
         }
+
+    def reported(self):
+        """A part of the shards that was set aside, and a report of a model of the rest."""
+        data = read(
+            f"{self.folder}/shards/*", ("user", "item", "stars"), group=self.group, held_out=0.2, seed=3
+        )
+        model = rf.MatrixCompletion(rank=2, regularization=2.0, random_state=0).fit(data)
+        rows, cols, values = (getattr(data.held_out, name) for name in ("rows", "cols", "values"))
+        made = [
+            report_of(model, data, apart, Making("it", 1.0, "", {}))
+            for apart in (None, Entries(rows, cols, values))
+        ]
+        return {
+            "held_out": (rows, cols, values),
+            "left": data.store.size,
+            "names": model.feature_names_in_,
+            "made": made,
+        }
+
+    def ranks_tried(self, stripes=1):
+        """A path of ranks on entries held out of those at hand."""
+        data = rf.data.random_completion((70, 50), 3, 6, seed=2, noise=0.01)
+        path = rf.choose_rank(rf.Completion.from_observed(self.share(data, stripes=stripes)), max_rank=5)
+        return path.chosen, np.array([path.errors, path.standard_errors, path.fits])
 
     def endless(self, callback=lambda _: time.sleep(0.05)):
         """A run that takes a while, and goes on from where another one was killed."""

@@ -50,6 +50,7 @@ def processes(folder, alone):
         (folder / name).mkdir()
     write_shards(folder)
     words = "complete", f"{folder}/shards/*", *COLUMNS, *OPTIONS, "-o", f"{folder}/model.rankfold"
+    words += "--holdout", "0.1", "--report", f"{folder}/report.html"
     killed = {"size": 2, "folder": str(folder / "killed")}
     launching.in_turn(
         folder,
@@ -188,7 +189,11 @@ def test_the_command_writes_one_model(processes, folder):
     """As torchrun would start it: both processes read, one speaks and writes."""
     triples = read_triples(folder / "whole.parquet")
     said = json.loads((folder / "command" / "words-0").read_text())
-    assert (said["processes"], said["entries"], said["shape"]) == (2, len(triples), [120, 40])
+    assert (said["processes"], said["shape"], said["columns"]) == (2, [120, 40], ["user", "item", "stars"])
+    assert said["entries"] + said["held_out"] == len(triples)
+    assert next(iter(said["errors"])) == "the mean"
+    assert said["errors"]["rankfold, rank 2"] < 1e-4
+    assert "the mean" in (folder / "report.html").read_text()
     assert (folder / "command" / "words-1").read_text() == ""
     model = rf.load(folder / "model.rankfold")
     predicted = model.predict([("u003", int(triples.col_labels[5]))])

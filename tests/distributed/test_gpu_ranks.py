@@ -101,3 +101,11 @@ def test_offsets_on_gpus_of_several_processes_are_refused():
     data = rf.distributed.SpreadTriples(share(data_of(), Group(), "cpu"), np.arange(9), np.arange(6))
     with pytest.raises(ValueError, match=r"device='auto' holds no offsets .* set bias=False"):
         rf.MatrixCompletion(rank=2, device="auto").fit(data)
+
+
+def test_a_model_wants_entries_in_memory_and_brings_them_to_gpus_itself():
+    with standing_in():
+        store = share(data_of((6, 5)), Group())
+    data = rf.distributed.SpreadTriples(store, np.arange(6), np.arange(5))
+    with pytest.raises(ValueError, match="read them with device='cpu', and give the model device='cuda'"):
+        rf.MatrixCompletion(rank=1, bias=False).fit(data)

@@ -191,7 +191,7 @@ def test_rows_are_recommended_columns_by_whoever_has_them(
     found = json.loads(capsys.readouterr().out)
     assert list(found) == list(expected) == ["u05", "u22", "u00", "u11"]
     for name, lines in expected.items():
-        assert [line["column"] for line in found[name]] == [line["column"] for line in lines]
+        assert [line["item"] for line in found[name]] == [line["item"] for line in lines]
         np.testing.assert_allclose(
             [line["prediction"] for line in found[name]], [line["prediction"] for line in lines], atol=1e-6
         )

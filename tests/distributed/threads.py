@@ -50,13 +50,13 @@ class Dist:
     def __init__(self, meeting: Meeting, rank: int) -> None:
         self.meeting, self.rank = meeting, rank
 
-    def isend(self, tensor: Any, to: int, tag: int) -> Letter:
+    def isend(self, tensor: Any, to: int, group: Any, tag: int) -> Letter:
         with self.meeting.lock:
             box = self.meeting.mail[self.rank, to, tag]
         box.put(tensor.clone())
         return Letter(self.meeting)
 
-    def irecv(self, room: Any, of: int, tag: int) -> Letter:
+    def irecv(self, room: Any, of: int, group: Any, tag: int) -> Letter:
         with self.meeting.lock:
             return Letter(self.meeting, self.meeting.mail[of, self.rank, tag], room)
 

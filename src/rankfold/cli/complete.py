@@ -150,7 +150,9 @@ def complete(
         found = completing.fit(data, model, checkpoint, resume, lambda progress: scope.keep())
         began = perf_counter()
         files = completing.write_model(found, output)  # before anything else can fail
-        made = completing.report_of(data, found, source, join(["rankfold", *sys.argv[1:]]))
+        made = completing.report_of(
+            data.train, data.held_out, found, source, join(["rankfold", *sys.argv[1:]])
+        )
         files |= completing.write_pages(made, report, plot)
         seconds = {"read": data.seconds, "fit": found.seconds, "write": perf_counter() - began}
         (completing.tell_json if json else completing.tell)(found, made, seconds, files)

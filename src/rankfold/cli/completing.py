@@ -94,7 +94,8 @@ def read(source: Source) -> Data:
     began = perf_counter()
     train, held_out, features = (_sorted if source.spill else _whole)(source)
     if isinstance(source.held_out, str):
-        held_out = _aligned(source.triples(source.held_out), train, source.held_out)
+        held_out = aligned(source.triples(source.held_out), train, source.held_out)
+        note_unknown(held_out, source.held_out)
     return Data(train, held_out, perf_counter() - began, features)
 
 
@@ -109,11 +110,7 @@ def _whole(source: Source) -> tuple[Triples, Entries | None, dict[str, Any]]:
         return train, None, features
     known = len(train)
     train, apart = split(train, source.held_out, source.seed)
-    if not len(apart):
-        raise ValueError(
-            f"--holdout {source.held_out:g} of {known:,} entries is none: hold out a larger part, or nothing"
-        )
-    return train, Entries(apart.rows, apart.cols, apart.values), features
+    return train, some(apart, source.held_out, known), features
 
 
 def _sorted(source: Source) -> tuple[SortedFolder, Entries | None, dict[str, Any]]:
@@ -147,15 +144,22 @@ def fit(
     else:
         repeated, pair = model.observed_.repeats()
         first = f", first {names_of(data.train, *pair)}"
+    note_repeated(repeated, first)
+    return Fit(model, repeated, perf_counter() - began, data.train.names)
+
+
+def note_repeated(repeated: int, first: str = "") -> None:
+    """Say how many entries repeat a pair, if there are any."""
     if repeated:
         note(
             f"rankfold: warning: {repeated:,} entries repeat a pair{first}; each counts as an observation "
             "(--duplicates error refuses them)"
         )
-    return Fit(model, repeated, perf_counter() - began, data.train.names)
 
 
-def report_of(data: Data, found: Fit, source: Source, command: str) -> Report:
+def report_of(
+    train: reporting.Data, held_out: Entries | None, found: Fit, source: Source, command: str
+) -> Report:
     """Gather what the report, the plot and the table show."""
     part = source.held_out
     apart = (
@@ -171,7 +175,7 @@ def report_of(data: Data, found: Fit, source: Source, command: str) -> Report:
         {"held out": apart, **reporting.shown_settings(found.model), **last},
         source.seed,
     )
-    return reporting.report_of(found.model, data.train, data.held_out, making)
+    return reporting.report_of(found.model, train, held_out, making)
 
 
 def write_model(found: Fit, output: Path | None) -> Files:
@@ -217,18 +221,37 @@ def tell(found: Fit, report: Report, seconds: dict[str, float], files: Files) ->
     if report.coverage:
         held = dict(report.coverage)[0.9]
         say(f"Intervals for 90% of the entries hold {held:.1%} of those held out.")
-    if report.errors:
+    tell_errors(report)
+    tell_files(files)
+
+
+def tell_errors(report: Report | None) -> None:
+    """Say what the error on held-out entries is, if there are any."""
+    if report is not None and report.errors:
         rows = [(name, f"{error:.4g}") for name, error in report.errors.items()]
         print_table((f"{report.held_out:,} held-out entries predicted by", "error (RMSE)"), rows)
+    else:
+        note("To see how good it is, add --holdout 0.1, or --holdout FILE.")
+
+
+def tell_files(files: Files) -> None:
+    """Say what was written."""
     for name, path in files.items():
         say(f"The {name} is in {path}.")
-    if not report.errors:
-        note("To see how good it is, add --holdout 0.1, or --holdout FILE.")
     if "model" not in files:
         note("The model was not kept: add -o model.rankfold to use it with `rankfold predict`.")
 
 
-def _aligned(held_out: Triples, train: Triples | SortedFolder, file: str) -> Entries:
+def some(apart: Triples, part: float, known: int) -> Entries:
+    """Return the entries that were set aside, unless they are none."""
+    if not len(apart):
+        raise ValueError(
+            f"--holdout {part:g} of {known:,} entries is none: hold out a larger part, or nothing"
+        )
+    return Entries(apart.rows, apart.cols, apart.values)
+
+
+def aligned(held_out: Triples, train: reporting.Data, file: str) -> Entries:
     """Return entries of another file with the positions that their labels have in the training data."""
     sides = []
     for k in (0, 1):
@@ -240,7 +263,11 @@ def _aligned(held_out: Triples, train: Triples | SortedFolder, file: str) -> Ent
             )
         names = np.arange(held_out.shape[k]) if labels is None else labels
         sides.append(LabelIndex(train.shape[k], known).find_arrow(pa.array(names))[positions])
-    new, count = int(np.count_nonzero((sides[0] < 0) | (sides[1] < 0))), len(held_out)
+    return Entries(sides[0], sides[1], held_out.values)
+
+
+def note_unknown(held_out: Entries, file: str) -> None:
+    """Say how many entries of a file are of rows or columns that the fit does not know."""
+    new, count = int(np.count_nonzero((held_out.rows < 0) | (held_out.cols < 0))), len(held_out.values)
     if new:
         note(f"rankfold: warning: {file}: {new:,} of {count:,} entries are of rows or columns never seen")
-    return Entries(sides[0], sides[1], held_out.values)

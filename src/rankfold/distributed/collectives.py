@@ -52,6 +52,7 @@ class Collectives:
     wire: Any = None
     timeout: float = TIMEOUT
     room: float = ROOM
+    downward: Any = None
     traffic: Traffic = field(default_factory=Traffic)
     recent: list[tuple[Any, Any, Array]] = field(default_factory=list, repr=False)
     _calls: int = 0
@@ -98,6 +99,11 @@ class Collectives:
         padded[: len(text)] = np.frombuffer(text, np.uint8)
         rows = self.stacked(padded)
         return [rows[k, :length].tobytes() for k, length in enumerate(lengths)]
+
+    def joined(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return everybody's rows, of which each has as many as it has, in the order of the ranks."""
+        lengths = self.stacked(np.array([len(rows)], dtype=np.int64))[:, 0]
+        return np.asarray(self.gathered(rows, (0, *np.cumsum(lengths).tolist()), exact=True))
 
     def gathered(self, block: Array, cuts: Sequence[int], exact: bool = False) -> Array:
         """Return all rows of a matrix of which everybody has those between two of its `cuts`."""
@@ -204,7 +210,9 @@ class Collectives:
         """Begin to send a tensor to each process, and to take one of each; return what waits for all of it.
 
         Straight from one to the other: gloo hands its gathers and exchanges to threads of its own, and to
-        wake these takes more of a processor than to send what an iteration sends.
+        wake these takes more of a processor than to send what an iteration sends. By one connection upwards
+        and one downwards: who sends holds a connection, and gloo's thread, woken by what arrives on it, would
+        ask for it again and again meanwhile.
         """
         others = [k for k in range(self.size) if k != self.rank]
 
@@ -212,9 +220,15 @@ class Collectives:
             if self.device != "cpu":
                 return [dist.all_to_all(list(arriving), list(sent), async_op=True)]
             arriving[self.rank].copy_(sent[self.rank])
-            tag = self._calls % _TAGS
-            coming = [dist.irecv(arriving[k], k, tag=tag) for k in others if arriving[k].numel()]
-            return coming + [dist.isend(sent[k], k, tag=tag) for k in others if sent[k].numel()]
+            tag, up, down = self._calls % _TAGS, None, self.downward
+            coming = [
+                dist.irecv(arriving[k], k, up if k < self.rank else down, tag)
+                for k in others
+                if arriving[k].numel()
+            ]
+            return coming + [
+                dist.isend(sent[k], k, up if k > self.rank else down, tag) for k in others if sent[k].numel()
+            ]
 
         works = self._do(begun, nbytes, large)
 

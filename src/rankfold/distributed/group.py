@@ -40,6 +40,8 @@ class Group(Collectives):
     room
         Bytes that rows of R may take which a process keeps from one pass to the next, where R comes in
         stripes. If R alone takes more, it holds two stripes of each matrix, and R is sent once more.
+    downward
+        torch's group for what goes to processes of lower numbers; None: that for all else.
     """
 
     _meetings: int = 0

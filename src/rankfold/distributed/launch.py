@@ -64,6 +64,8 @@ def start(
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=limit)
     notes = dist.PrefixStore("rankfold", store)
     group = Group(rank, size, notes, device, wire, timeout, ROOM if room is None else room)
+    if backend == "gloo":
+        group.downward = dist.new_group(timeout=limit)
     if room is None:
         group.room = -group.most(-_roomy(_neighbours(size)))
     atexit.register(group.leave)  # threads of gloo that live on would abort a process that ends

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,12 +19,14 @@ from rankfold.data.io.files import read_triples
 from rankfold.data.numbering import kind_of, string_array
 from rankfold.data.triples import Triples
 from rankfold.distributed.group import Group
+from rankfold.distributed.holding_out import throws
 from rankfold.distributed.sharded import Places
 from rankfold.distributed.spreading import SpreadTriples, row_cuts, sent_home, store_of
 from rankfold.entries.observed import Duplicates
 
 Labels = NDArray[Any]
 BLOCK = 1 << 20  # entries that a process sends at a time
+MEASURED = 1_000_000  # entries set aside that every process gets, about, at most
 
 
 def read(
@@ -38,6 +41,8 @@ def read(
     parts: bool = False,
     stripes: int | None = None,
     device: str = "cpu",
+    held_out: float = 0.0,
+    seed: int = 0,
 ) -> SpreadTriples:
     r"""Read triples from files, or from all whose names fit a pattern such as ``'shards/*.parquet'``.
 
@@ -46,7 +51,8 @@ def read(
     ranges of rows with about as many entries each. Labels are numbered in sorted order, as
     `rankfold.data.read_triples` does, whose other parameters these are. With `parts`, a model that is fitted
     to them has in each process its own rows, and in none all of them: for factors that outgrow a machine.
-    `stripes` and `device` are those of `spread_triples`.
+    `stripes` and `device` are those of `spread_triples`. `held_out` is the part of the entries to set aside,
+    at random by `seed`, the same on any number of processes: as `held_out` of the result, a million at most.
 
     Examples
     --------
@@ -61,21 +67,28 @@ def read(
     """
     group = group or Group()
     names = group.together(lambda: _names(files), "looking for files")
-    group.require_equal("files", " ".join(names))
+    group.require_equal("files", f"{' '.join(names)}, {held_out} held out by seed {seed}")
+    if not 0 <= held_out < 1:
+        raise ValueError(f"held_out must be a fraction from 0 to below 1, got {held_out}")
     own = _shared_out(names, group.size)[group.rank]
     options: dict[str, Any] = {"delimiter": delimiter, "header": header, "decimal": decimal}
 
     def loaded() -> _Pool:
         pool = _Pool()
         for name in own:
-            pool.add(read_triples(name, columns, **options))
+            pool.add(read_triples(name, columns, **options), name == names[0])
         return pool
 
     pool = group.together(loaded, "reading the files")
     labels = [_everybodys(side, group) for side in pool.labels()]
     pool.renumber(labels)
-    triples = _sent(pool, labels, duplicates, group, stripes)
-    return replace(triples, store=triples.store.on(device), parts=parts)
+    said = group.texts(b"" if pool.called is None else json.dumps(pool.called).encode())
+    called = json.loads(b"".join(said) or "null")
+    shape = len(labels[0]), len(labels[1])
+    apart = _set_aside(pool, held_out, seed, shape, group) if held_out else None
+    found = _sent(pool, labels, duplicates, group, stripes)
+    store, columns_read = found.store.on(device), called and tuple(called)
+    return replace(found, store=store, parts=parts, names=columns_read, held_out=apart)
 
 
 def _names(files: Any) -> list[str]:
@@ -107,13 +120,16 @@ class _Pool:
 
     def __init__(self) -> None:
         self.files: list[tuple[NDArray[Any], ...]] = []  # labels of rows and columns, and three columns
+        self.called: tuple[str, ...] | None = None  # the columns, in the first file of all
 
-    def add(self, triples: Triples) -> None:
+    def add(self, triples: Triples, first: bool) -> None:
         """Keep the entries of a file, in 16 bytes each where positions are below 2³²."""
         sides = []
         for names, height in zip((triples.row_labels, triples.col_labels), triples.shape, strict=True):
             sides.append(np.arange(height, dtype=np.int64) if names is None else np.asarray(names))
         self.files.append((*sides, triples.rows, triples.cols, np.asarray(triples.values)))
+        if first:
+            self.called = triples.names
 
     def labels(self) -> list[list[Labels]]:
         """The labels of rows of each file, and those of columns."""
@@ -141,6 +157,21 @@ class _Pool:
                 parts.append((rows, cols, values))
         self.files = []
         return parts
+
+
+def _set_aside(pool: _Pool, part: float, seed: int, shape: tuple[int, int], group: Group) -> Triples:
+    """Take a part of the entries from everybody's pool; of more than `MEASURED`, those with least throws."""
+    tables = [np.zeros((0, 4))]
+    for k, (*names, rows, cols, values) in enumerate(pool.files):
+        numbers = throws(rows, cols, seed)
+        apart = numbers < part
+        tables.append(np.column_stack([rows[apart], cols[apart], values[apart], numbers[apart]]))
+        pool.files[k] = *names, rows[~apart], cols[~apart], values[~apart]
+    table = np.concatenate(tables)
+    count = float(group.sum(np.array([float(len(table))]))[0])
+    table = group.joined(table[table[:, 3] < part * min(1.0, MEASURED / max(count, 1.0))])
+    rows, cols, values, _ = table[np.lexsort(table.T)].T
+    return Triples(rows.astype(np.int64), cols.astype(np.int64), values.copy(), shape)
 
 
 def _everybodys(own: Sequence[Labels], group: Group) -> Labels:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankfold import kernels
+from rankfold.data.triples import Triples
 from rankfold.distributed.entries import SpreadEntries
 from rankfold.distributed.group import Group
 from rankfold.distributed.sharded import Places
@@ -22,13 +23,16 @@ from rankfold.entries.sorted_entries import index_type, sorted_entries
 class SpreadTriples:
     """Entries whose rows are spread over processes, and what their rows and columns are called.
 
-    With `parts`, a model of them has in each process the rows at hand, and in none all of them.
+    With `parts`, a model of them has in each process the rows at hand, and in none all of them. `names` are
+    what the files call the columns that were read, and `held_out` entries that were set aside, everywhere.
     """
 
     store: SpreadEntries
     row_labels: NDArray[Any]
     col_labels: NDArray[Any]
     parts: bool = False
+    names: tuple[str, ...] | None = None
+    held_out: Triples | None = None
 
     @property
     def shape(self) -> tuple[int, int]:

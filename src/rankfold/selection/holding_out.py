@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.costs.completion import Completion
+from rankfold.distributed.entries import SpreadEntries
+from rankfold.distributed.holding_out import hold_out as spread_out
 from rankfold.entries.observed import Observed
 
 Triples = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
@@ -16,8 +18,12 @@ Triples = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 def hold_out(cost: Completion, held_out: float, seed: int, fold: int = 0) -> tuple[Completion, Triples]:
     """Return the cost of the entries kept, and (rows, columns, data) of those held out.
 
-    Folds from 0 to 1/held_out - 1, of one seed, hold out different entries.
+    Folds from 0 to 1/held_out - 1, of one seed, hold out different entries. Of entries that are spread over
+    processes, each has those of its rows, counted from the first of them, and there is one fold.
     """
+    if isinstance(cost.store, SpreadEntries):
+        store, apart = spread_out(cost.store, held_out, seed)
+        return Completion.from_observed(store, cost.loss), apart
     side = cost.observed.by_row
     rows, cols = (array.astype(np.int64) for array in (side.keys, side.indices))
     count = round(held_out * rows.size)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rankfold.costs.completion import Completion
+from rankfold.distributed.entries import SpreadEntries
 from rankfold.geometry.full_rank import FullRank
+from rankfold.linalg.rows import added_up, at_hand, whole
 from rankfold.problem import Problem
 from rankfold.run.display import Tell, progress
 from rankfold.run.driver import minimize
@@ -94,8 +96,12 @@ class _Judge:
     def add(self, state: ContinuationState) -> None:
         """Judge the rank of `state`."""
         L, R = self.problem.geometry.factors(state.x)
-        losses = losses_of(self.cost, self.test, np.einsum("pk,pk->p", L[self.test[0]], R[self.test[1]]))
-        error, deviation = float(losses.mean()), float(losses.std(ddof=1) / np.sqrt(len(losses)))
+        rows, cols, _ = self.test
+        losses = losses_of(self.cost, self.test, np.einsum("pk,pk->p", at_hand(L)[rows], whole(R)[cols]))
+        count, total = added_up(L, np.array([len(losses), losses.sum()])).tolist()
+        error = total / count
+        (squares,) = added_up(L, np.array([((losses - error) ** 2).sum()])).tolist()
+        deviation = float(np.sqrt(squares / (count - 1) / count))
         self.judged.append(_Judged(error, deviation, state.value, (L, R)))
         self.tell(f"rank {state.rank}  held-out loss {error:.6g}")
 
@@ -113,7 +119,8 @@ def choose_rank(
 ) -> RankPath:
     """Choose the rank for a completion problem by its error on entries held out.
 
-    Ctrl-C raises KeyboardInterrupt, as there is no choice before the path has ended.
+    Ctrl-C raises KeyboardInterrupt, as there is no choice before the path has ended. Of entries that are
+    spread over processes, others are held out than of the same entries in one.
 
     Parameters
     ----------
@@ -140,6 +147,8 @@ def choose_rank(
     last = max_rank or largest_rank(train)
     problem = Problem(train, FullRank(cost.shape, rank=1, metric="preconditioned"))
     method = RankContinuation(slow=_SLOW, last=last)
+    if isinstance(cost.store, SpreadEntries) and cost.store.group.rank:
+        verbose = 0
     with progress(verbose, "choosing the rank") as tell:
         judge = _Judge(cost, test, problem, tell)
         limit = _MAX_ITERATIONS * last
@@ -156,5 +165,5 @@ def choose_rank(
 def largest_rank(cost: Completion) -> int:
     """Return the largest rank that the entries could determine."""
     ranks = np.arange(1, min(cost.shape) + 1)
-    fits = ranks * (sum(cost.shape) - ranks) <= MAX_FREEDOM * cost.observed.size
+    fits = ranks * (sum(cost.shape) - ranks) <= MAX_FREEDOM * cost.store.size
     return max(1, int(np.count_nonzero(np.logical_and.accumulate(fits))))

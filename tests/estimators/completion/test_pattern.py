@@ -11,7 +11,7 @@ from rankfold.estimators.completion import neighbours
 from rankfold.estimators.completion.growing import Growing
 from rankfold.estimators.completion.neighbours import largest
 from rankfold.estimators.completion.pattern import Pattern
-from rankfold.estimators.completion.spread import _own_positions, _pattern, _sample
+from rankfold.estimators.completion.spread_entries import _own_positions, _pattern, sample_of
 
 SHAPE = 30, 20
 
@@ -143,12 +143,12 @@ def test_positions_of_spread_entries_are_by_row_whatever_stripes_they_are_in():
 
 
 def test_a_sample_of_spread_entries_is_whole_rows_with_as_many_entries_as_asked_for(monkeypatch):
-    monkeypatch.setattr("rankfold.estimators.completion.spread.MIN_LINES", 4)
+    monkeypatch.setattr("rankfold.estimators.completion.spread_entries.MIN_LINES", 4)
     rows, cols = drawn()
     store = spread_triples(rows, cols, np.arange(200.0), SHAPE)
     whole = by_line(rows, cols, 30)
     for limit, least, most in ((200, 200, 200), (199, 180, 199), (60, 45, 60), (1, 12, 45)):
-        side = _sample(store, limit, 0).by_row
+        side = sample_of(store, limit, 0).by_row
         assert least <= len(side.indices) <= most
         assert all(line in whole for line in listed(Pattern.of(side)))
     assert len(Pattern.of(side).counts) == 4

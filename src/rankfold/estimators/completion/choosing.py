@@ -224,11 +224,15 @@ class _Chooser:
 
 def fit_offsets(completion: Completion, seed: int = 0, sample: Completion | None = None) -> Offsets:
     """Fit offsets alone, with a shrinkage that entries held out tell, of a sample if one is given."""
-    shrinkage, part = INITIAL, sample or completion
-    if part.observed.size >= _MIN_ENTRIES:
-        shrinkage = _mean(Trials(part, True, seed).offsets_alone().shrinkages) or INITIAL
-    joint = Joint.of(completion, 0.0, shrinkage)
+    joint = Joint.of(completion, 0.0, shrinkage_alone(sample or completion, seed))
     return joint.split(*minimised(joint, joint.constant(), _TIGHT))[1]
+
+
+def shrinkage_alone(completion: Completion, seed: int = 0) -> Shrinkage:
+    """Return the shrinkage that entries held out tell of offsets alone."""
+    if completion.observed.size < _MIN_ENTRIES:
+        return INITIAL
+    return _mean(Trials(completion, True, seed).offsets_alone().shrinkages) or INITIAL
 
 
 def _best(tried: list[Trial]) -> Trial:

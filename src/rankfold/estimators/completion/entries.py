@@ -18,6 +18,7 @@ from rankfold.data.labels import LabelIndex
 from rankfold.data.numbering import Positions, label_column, numbered
 from rankfold.data.spill.folder import SortedFolder
 from rankfold.data.triples import Triples
+from rankfold.distributed.spreading import SpreadTriples
 from rankfold.entries.given_arrays import check_size, plain, real_vector
 from rankfold.entries.observed import Observed
 from rankfold.entries.on_disk import blocks_of
@@ -67,7 +68,7 @@ def _names_in(X: Any, y: Any) -> tuple[str, ...] | None:
 
 def note_columns(model: Any, X: Any) -> None:
     """Note, as scikit-learn does, what the columns of X are called: in a table, or in the file of Triples."""
-    if not isinstance(X, Triples | SortedFolder):
+    if not isinstance(X, Triples | SortedFolder | SpreadTriples):
         validate_data(model, X, skip_check_array=True)
         return
     validate_data(model, np.empty((0, 2)), skip_check_array=True)
@@ -220,13 +221,19 @@ def warn_if_all_equal(values: NDArray[Any]) -> None:
         )
 
 
+def checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    """Return a type that factors may have."""
+    number = np.dtype(dtype)
+    if number not in (np.float32, np.float64):
+        raise ValueError(f"dtype must be 'float64' or 'float32', not {dtype!r}")
+    return number
+
+
 def completion_of(
     data: Triples | SortedFolder, sample_weight: Any, loss: str | Loss, dtype: DTypeLike
 ) -> Completion:
     """Return the cost of fitting the entries; a pair that comes twice is two observations."""
-    number = np.dtype(dtype)
-    if number not in (np.float32, np.float64):
-        raise ValueError(f"dtype must be 'float64' or 'float32', not {dtype!r}")
+    number = checked_dtype(dtype)
     refuse_without_room(data.shape, 1, number)
     loss = Loss.named(loss) if isinstance(loss, str) else loss
     if isinstance(data, SortedFolder):

@@ -249,6 +249,9 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         """
         usable_device(self.device)  # what is missing is said before any work
         if isinstance(X, SpreadTriples):
+            of_rows, of_cols = wished(self, (row_features, col_features))
+            more = {"y": y, "sample_weight": sample_weight, "shape": self.shape}
+            spread.refuse_beside(more | {"row_features": of_rows, "col_features": of_cols})
             spread.fit(self, X, MAX_ENTRIES, callback=callback, checkpoint=checkpoint, resume=resume)
             return self
         data = training_entries(X, y, self.shape)

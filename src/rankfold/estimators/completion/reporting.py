@@ -8,10 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rankfold.costs.completion import Completion
 from rankfold.costs.losses import Loss
+from rankfold.costs.offsets import Offsets
 from rankfold.data.spill.folder import SortedFolder
 from rankfold.data.triples import Triples
-from rankfold.estimators.completion import folder_report
+from rankfold.distributed.spreading import SpreadTriples
+from rankfold.estimators.completion import folder_report, spread_report
 from rankfold.estimators.completion.choosing import fit_offsets
 from rankfold.estimators.completion.entries import completion_of
 from rankfold.estimators.completion.offsets import predictions
@@ -44,7 +47,7 @@ class Making(NamedTuple):
     seed: int = 0
 
 
-Data = Triples | SortedFolder
+Data = Triples | SortedFolder | SpreadTriples
 
 
 def report_of(model: Any, train: Data | None, held_out: Entries | None, making: Making) -> Report:
@@ -79,6 +82,8 @@ def report_of(model: Any, train: Data | None, held_out: Entries | None, making: 
 def _summary(model: Any, train: Data | None, source: str) -> DataSummary:
     if isinstance(train, SortedFolder):
         return folder_report.summary_of(train, source)
+    if isinstance(train, SpreadTriples):
+        return spread_report.summary_of(train, model.value_range_, source)
     repeated, _ = model.observed_.repeats()
     if train is None:
         names = getattr(model, "feature_names_in_", None)
@@ -126,6 +131,8 @@ def _sample(train: Data | None, held_out: Entries | None, seed: int) -> Entries:
         return Entries(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
     elif isinstance(train, SortedFolder):
         return Entries(*folder_report.sample(train, SAMPLE, seed))
+    elif isinstance(train, SpreadTriples):
+        return Entries(*spread_report.sample(train, SAMPLE, seed))
     else:
         whole = Entries(train.rows, train.cols, train.values)
     if len(whole.values) <= SAMPLE:
@@ -139,14 +146,24 @@ def _errors(model: Any, train: Data | None, held_out: Entries, mean: float) -> d
     rows, cols, values = held_out
     guesses = {}
     if train is not None:
-        cost = completion_of(train, None, model.loss, float)
-        some = sample_lines(cost, FITTED, 0) if isinstance(train, SortedFolder) else None
-        offsets = fit_offsets(cost, sample=some)  # the model's leave a part to W
         guesses["the mean"] = np.full(len(values), mean)
+    offsets = _offsets_of(train, _loss_of(model))
+    if offsets is not None:
         expected = _loss_of(model).expected(predictions(offsets, rows, cols))
         guesses["offsets of rows and columns"] = expected
     guesses[f"rankfold, rank {model.rank_}"] = model.predict_at(rows, cols)
     return {name: float(np.sqrt(np.mean((guess - values) ** 2))) for name, guess in guesses.items()}
+
+
+def _offsets_of(train: Data | None, loss: Loss) -> Offsets | None:
+    """Offsets alone: those of a model leave a part to W."""
+    if isinstance(train, SpreadTriples):
+        return spread_report.offsets_of(train, Completion.from_observed(train.store, loss), FITTED)
+    if train is None:
+        return None
+    cost = completion_of(train, None, loss, float)
+    some = sample_lines(cost, FITTED, 0) if isinstance(train, SortedFolder) else None
+    return fit_offsets(cost, sample=some)
 
 
 def _coverage(model: Any, held_out: Entries | None) -> tuple[tuple[float, float], ...]:

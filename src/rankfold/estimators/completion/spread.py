@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from rankfold.costs.base import Cost
 from rankfold.costs.completion import Completion
@@ -23,35 +22,34 @@ from rankfold.costs.regularisers import Nuclear
 from rankfold.distributed.entries import SpreadEntries
 from rankfold.distributed.spreading import SpreadTriples
 from rankfold.entries.lanczos import dominant_svd, random_block
-from rankfold.entries.observed import Observed
+from rankfold.entries.on_disk import blocks_of
 from rankfold.entries.operators import Scaled
-from rankfold.entries.sorted_entries import index_type
 from rankfold.entries.store import Array
 from rankfold.estimators.completion.choosing import Choice, choose
+from rankfold.estimators.completion.entries import checked_dtype, note_columns, refuse_without_room
 from rankfold.estimators.completion.joint import LIFT, Shrinkage
-from rankfold.estimators.completion.pattern import Pattern
+from rankfold.estimators.completion.last_fit import checked_rank_of
 from rankfold.estimators.completion.penalised import PLAIN_WINDOW, WINDOW, Fitted, tolerance
+from rankfold.estimators.completion.spread_entries import note_data, sample_of
 from rankfold.estimators.fitting import fit_problem, problem_of, record_run
-from rankfold.estimators.inputs import is_auto
-from rankfold.fingerprint import fingerprint
+from rankfold.estimators.inputs import checked_regularization, is_auto
 from rankfold.linalg import svd_of_product
 from rankfold.linalg.primitives import on_host
 from rankfold.problem import Problem
 from rankfold.run.blas import one_blas_thread
 from rankfold.run.stopping import RelativeChange, Stop, StopKind
 from rankfold.run.trace import Trace, TraceRow
-from rankfold.selection.sampling import MIN_LINES
 from rankfold.solvers import ConjugateGradient
 
 _EXACT = 1e-20  # of the value at W = 0: data that a matrix of this rank fits exactly
-LISTED = 100_000_000  # entries whose positions a model holds; of more, it does not know which were seen
 
 
 def fit(model: Any, data: SpreadTriples, limit: int, **run: Any) -> None:
     """Fit a `MatrixCompletion`, in every process to the same; choices look at about `limit` entries."""
-    refuse(model)
-    validate_data(model, np.empty((0, 2)), skip_check_array=True)
     loss = Loss.named(model.loss) if isinstance(model.loss, str) else model.loss
+    refuse(model, loss)
+    check(model, loss, data)
+    note_columns(model, data)
     cost = Completion.from_observed(data.store.astype(model.dtype), loss)
     note_data(model, data)
     seed = int(check_random_state(model.random_state).randint(2**31 - 1))
@@ -70,9 +68,8 @@ def fit(model: Any, data: SpreadTriples, limit: int, **run: Any) -> None:
     record_run(model, fitted.trace, fitted.stop)
 
 
-def refuse(model: Any) -> None:
+def refuse(model: Any, loss: Loss) -> None:
     """Raise ValueError where a setting asks for what several processes do not do."""
-    loss = Loss.named(model.loss) if isinstance(model.loss, str) else model.loss
     if model.bayesian is True:
         raise ValueError("bayesian=True needs all entries in one process: leave it out, or set it to False")
     if model.bias and not loss.is_square:
@@ -86,6 +83,35 @@ def refuse(model: Any) -> None:
         raise ValueError("warm_start needs all entries in one process: resume from a checkpoint instead")
 
 
+def refuse_beside(given: dict[str, Any]) -> None:
+    """Raise ValueError where more than the entries was given, which are all that several processes have."""
+    for name, each in given.items():
+        if each is not None and each is not False:
+            raise ValueError(f"{name} cannot be given beside entries that are spread: leave it out")
+
+
+def check(model: Any, loss: Loss, data: SpreadTriples) -> None:
+    """Raise ValueError, everywhere, where settings or values are none."""
+    if data.store.place is not None:
+        raise ValueError(
+            "these entries are on GPUs: read them with device='cpu', and give the model device='cuda', which "
+            "brings them there for the last fit"
+        )
+    number = checked_dtype(model.dtype)
+    refuse_without_room(data.shape, 1, number)
+    if not is_auto(model.regularization):
+        checked_regularization(model.regularization, "'auto' or ")
+    if not is_auto(model.rank):
+        checked_rank_of(model.rank, data.shape)
+
+    def values() -> None:
+        for store in data.store.stores:
+            for block in () if store is None else blocks_of(store):
+                loss.check_values(block[:, 0])
+
+    data.group.together(values, "checking the values")
+
+
 def choice_for(model: Any, cost: Completion, limit: int, seed: int) -> Choice:
     """Choose what is to be chosen, by the same sample in every process; what the first chose counts."""
     rank = None if is_auto(model.rank) else min(int(model.rank), *cost.shape)
@@ -93,7 +119,7 @@ def choice_for(model: Any, cost: Completion, limit: int, seed: int) -> Choice:
     if rank is not None and weight is not None and not model.bias:
         return Choice(rank, weight, None)
     group = _store(cost).group
-    sample = Completion.from_observed(_sample(_store(cost), limit, seed), cost.loss)
+    sample = Completion.from_observed(sample_of(_store(cost), limit, seed), cost.loss)
     found: Choice = group.together(
         lambda: choose(sample, model.bias, rank, weight, seed, model.verbose if group.rank == 0 else 0),
         "choosing rank and regularization",
@@ -123,74 +149,6 @@ def fitted_together(model: Any, cost: Completion, choice: Choice, seed: int, run
     )  # fmt: skip
     stop = Stop(result.stop_reason, StopKind.CONVERGED) if result.stop.kind in accepted else result.stop
     return Fitted(fit.balanced(*result.factors), fit.offsets(*result.factors), result.trace, stop)
-
-
-def note_data(model: Any, data: SpreadTriples) -> None:
-    """Say by attributes of the model what it was fitted to."""
-    store = data.store
-    parts = [f"{name}={part!r}" for name, part in store.fingerprint.items() if isinstance(part, str)]
-    model.data_fingerprint_ = fingerprint(data.row_labels, data.col_labels, np.array(parts))
-    model.shape_, model.counts_ = store.shape, store.counts
-    model.row_labels_, model.col_labels_ = data.row_labels, data.col_labels
-    model.value_range_, model.features_, model.information_ = _value_range(store), (None, None), None
-    model._entries = None
-    if not data.parts:
-        model.observed_ = _pattern(store)
-        return
-    first, last = store.rows.bounds
-    rows, cols = store.counts
-    model.shape_, model.counts_ = (last - first, store.shape[1]), (rows[first:last], cols)
-    model.row_labels_ = data.row_labels[first:last]
-    model.observed_ = Pattern(np.concatenate([[0], np.cumsum(rows[first:last])]), _own_positions(store))
-
-
-def _pattern(store: SpreadEntries) -> Pattern:
-    """Return all positions; none, where they are too many."""
-    if store.size > LISTED:
-        return Pattern(np.zeros(store.shape[0] + 1, np.int64), np.zeros(0, index_type(store.shape)))
-    own = _own_positions(store)
-    signed = own.view(f"i{own.itemsize}")  # torch knows few others
-    indptr = np.concatenate([[0], np.cumsum(store.counts[0])])
-    cols = store.group.gathered(signed[:, None], indptr[list(store.rows.cuts)].tolist(), exact=True)
-    return Pattern(indptr, np.ascontiguousarray(cols[:, 0]).view(own.dtype))
-
-
-def _value_range(store: SpreadEntries) -> tuple[float, float]:
-    """Return the least and the largest value in any process."""
-    least, most = np.inf, -np.inf
-    for own in (each for each in store.stores if each is not None):
-        values = own.by_row.data[:, 0]
-        least, most = min(least, float(values.min())), max(most, float(values.max()))
-    return -store.group.most(-least), store.group.most(most)
-
-
-def _own_positions(store: SpreadEntries) -> NDArray[Any]:
-    """Return the columns of the entries at hand, row by row."""
-    kind = index_type(store.shape)
-    if len(store.stores) == 1 and store.block is not None:
-        return np.asarray(store.block.by_row.pattern()[1], dtype=kind)
-    first, last = store.rows.bounds
-    return _at_hand(store, np.arange(last - first))[1].astype(kind)
-
-
-def _at_hand(
-    store: SpreadEntries, chosen: NDArray[Any]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
-    """Return rows, columns and data of the entries of some of the rows at hand, row by row."""
-    first, last = store.rows.bounds
-    wanted = np.zeros(last - first, bool)
-    wanted[chosen] = True
-    none = np.zeros(0, np.int64)
-    found: list[tuple[Any, ...]] = [(none, none, np.zeros((0, 1 + store.weighted), store.dtype))]
-    for own, columns in zip(store.stores, store.stripes.columns, strict=True):
-        if own is not None:
-            side = own.by_row
-            keys = side.keys
-            at = wanted[keys]
-            found.append((keys[at].astype(np.int64) + first, columns[side.indices[at]], side.data[at]))
-    rows, cols, data = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    order = np.lexsort((cols, rows))  # which keeps the order of entries at one place
-    return rows[order], cols[order], data[order]
 
 
 @dataclass(frozen=True)
@@ -259,29 +217,3 @@ class _Penalised:
 def _store(cost: Completion) -> SpreadEntries:
     assert isinstance(cost.store, SpreadEntries)
     return cost.store
-
-
-def _sample(store: SpreadEntries, limit: int, seed: int) -> Observed:
-    """Return the entries of some rows, about `limit` of them, in every process; all, if they are no more."""
-    counts = store.counts[0]
-    chosen = np.arange(store.shape[0])
-    if store.size > limit:
-        order = np.random.default_rng(seed).permutation(store.shape[0])
-        count = int(np.searchsorted(np.cumsum(counts[order]), limit, side="right"))
-        chosen = np.sort(order[: max(count, min(MIN_LINES, len(order)))])
-    rows, cols, data = _entries(store, chosen)
-    shape = len(chosen), store.shape[1]
-    weights = data[:, 1] if store.weighted else None
-    numbers = np.searchsorted(chosen, rows)
-    return Observed.from_triples(numbers, cols, data[:, 0], shape, weights, "keep", warn_of_empty=False)
-
-
-def _entries(store: SpreadEntries, chosen: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return rows, columns and data of the entries of some rows, by row, in every process."""
-    group, (first, last) = store.group, store.rows.bounds
-    rows, cols, data = _at_hand(store, chosen[(chosen >= first) & (chosen < last)] - first)
-    sizes = group.stacked(np.array([len(rows)], dtype=np.int64))[:, 0]
-    cuts = (0, *np.cumsum(sizes).tolist())
-    parts = [rows[:, None].astype(np.float64), cols[:, None].astype(np.float64), data.astype(np.float64)]
-    table = group.gathered(np.hstack(parts), cuts, exact=True)
-    return table[:, 0].astype(np.int64), table[:, 1].astype(np.int64), table[:, 2:].astype(store.dtype)
