@@ -41,6 +41,10 @@ _SHARE = 3.0
 # With fewer entries per degree of freedom `averaged` finds W where no other start does (1000², r = 5, κ = 1,
 # ρ = 1.3), or its largest pairs. With more, conjugate gradients do as well, and a sweep costs r² per entry.
 _FEW_ENTRIES, _PAIRS = 2.5, range(3, 13)
+# Of two pairs the start shows next to nothing where a line has few entries. Conjugate gradients then get
+# nowhere from κ = 10 on and at ρ = 3 in every other run, and are no faster where they arrive (100² to 4000²,
+# ρ = 2 to 4; at 4000², ρ = 4, κ = 1 by 0.15 s). At ρ = 6 they are.
+_TWO_PAIRS = 4.5
 # The first path begins where `averaged` ends. The second grows from rank 1, as the first would without it.
 _TRIMMED = TrimmedContinuation(slow=(0.02, 0.02, 0.005, 0.1))
 # Conjugate gradients in the metric of the data that arrive bring the value to a tenth or less in ten
@@ -76,7 +80,7 @@ class Auto:
     Where W = 0 is better than the start, it looks for another one. A leading pair that alone is better shows
     that W is ill conditioned: sweeps of shrunken least squares, or rank continuation, then find the others.
     Where it is not, and entries are few, averaged least squares find W or its largest pairs; at rank 1 a tree
-    of entries does. These starts are for a `Completion` in memory with the square loss and as many entries
+    of entries does, and at rank 2 the second order comes first. These starts are for a `Completion` in memory with the square loss and as many entries
     as degrees of freedom. The second order is `TrimmedContinuation` there; for other costs it is
     `ReweightedContinuation` on `FullRank` geometries, on others the trust region from where it is, both after
     rank continuation has stagnated too. Where the start is better than W = 0 nothing is computed to decide
@@ -153,7 +157,8 @@ def _elsewhere(problem: Problem, here: Here) -> AutoState | None:
     if clear and (x := _unveiled(problem, here.x)) is not None:
         return _begun(problem, x, here.x, f"{bad}: shrunken least squares first")
     seen = leading < (1 - _SHARE / rank) * zero
-    if not seen and rank in _PAIRS and _alike(problem) and oversampling(problem) < _FEW_ENTRIES:
+    few = _TWO_PAIRS if rank == 2 else _FEW_ENTRIES if rank in _PAIRS else 0.0
+    if not seen and _alike(problem) and oversampling(problem) < few:
         return _trimming(problem, here.x, f"{times}: ")
     if seen or (leading < zero and here.value > _BAD_START * zero):
         report = StepReport(note=f"{bad}: RankContinuation")
