@@ -203,6 +203,10 @@ def test_the_second_path_begins_where_patient_sweeps_end():
         assert (said in after.report.note) == (attempt == 0)
     after = rf.TrimmedContinuation().step(problem, ripe(problem, x, trimmed.WHOLE))
     assert found.pairs > 1
+    near = problem.geometry.from_factors(data.L + 0.1, data.R)  # where no line is far away
+    for attempt, note in ((0, "a wrong minimum: path 2"), (1, "the best of all minima")):
+        other = rf.TrimmedContinuation().step(problem, ripe(problem, near, trimmed.WHOLE, attempt=attempt))
+        assert other.report.note.startswith(note)
     assert_array_equal(after.x.G, RankContinuation(start=found.pairs).init(problem, found.x).x.G)
 
 

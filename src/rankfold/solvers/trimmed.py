@@ -166,7 +166,8 @@ class TrimmedContinuation:
             state = replace(state, best=state.x, least=state.misfit)
         if state.stage == PATH:
             return self._rest(problem, state, rows, cols, far)
-        if far and state.attempt + 1 < len(self.slow):
+        sweeps = state.attempt == 0 and suits(problem)  # they help where no line is far away, too
+        if (far or sweeps) and state.attempt + 1 < len(self.slow):
             return self._again(problem, state)
         return self._settled(problem, state)
 
