@@ -116,3 +116,12 @@ def test_a_perturbed_start_is_near_but_for_lines_that_ran_away():
     assert 0.2 < away < 0.8
     other = perturbed(problem, problem.geometry.from_factors(L, data.R), np.random.default_rng(1))
     assert not np.array_equal(x.G, other.G)
+
+
+def test_a_start_that_lacks_pairs_is_perturbed_to_one_that_has_all():
+    data, cost = drawn()
+    problem = rf.Problem.of(cost, 2)
+    x = problem.with_rank(1).geometry.from_factors(data.L[:, :1], data.R[:, :1])
+    L, R = problem.geometry.factors(perturbed(problem, x, np.random.default_rng(0)))
+    s = np.linalg.svd(L @ R.T)[1]
+    assert 0.01 < s[1] / s[0] < 0.5

@@ -123,7 +123,6 @@ def test_rank_one_stays_at_the_start_where_a_tree_is_worse_than_nothing(monkeypa
         (3, 2.51, False, False),
         (12, 1.1, False, True),
         (13, 1.1, False, False),
-        (2, 2.0, False, False),
         (3, 2.0, True, False),
     ],
 )
@@ -141,8 +140,18 @@ def test_where_entries_are_few_averaged_least_squares_come_first(rank, rho, weig
     if few:  # they found nothing: as if nobody had asked
         plain = rf.TrimmedContinuation().init(problem, x0)
         assert state.report.note.endswith("times as bad as W = 0: TrimmedContinuation takes over")
-        assert state.inner.attempt == 1
+        assert state.inner.attempt == 0
         np.testing.assert_array_equal(state.x.G, plain.x.G)
+
+
+@pytest.mark.parametrize(("rho", "level"), [(4.4, 2), (4.6, 0)])
+def test_of_two_pairs_and_few_entries_the_second_order_comes_first(rho, level):
+    _, problem = problem_of((1000, 1000), 2, rho)
+    x0 = problem.start()
+    assert problem.value(x0) > problem.cost.value_at_zero
+    state = Auto().init(problem, x0)
+    assert state.level == level
+    assert ("TrimmedContinuation takes over" in state.report.note) == (level == 2)
 
 
 def test_the_first_path_grows_from_the_pairs_that_were_found():
@@ -189,7 +198,7 @@ def crawling(problem, fall, iterations=11, level=0):
     ("fall", "iterations", "hands_over"), [(0.21, 11, True), (0.19, 11, False), (0.21, 10, False)]
 )
 def test_a_crawl_ends_conjugate_gradients_where_lines_can_be_set_aside(fall, iterations, hands_over):
-    _, problem = problem_of((60, 50), 2, 3.0, condition=10.0)
+    _, problem = problem_of((60, 50), 2, 5.0, condition=10.0)
     after = Auto().step(problem, crawling(problem, fall, iterations))
     assert (after.report.note == "ConjugateGradient stagnates: TrimmedContinuation takes over") == hands_over
     other = as_a_sum(problem)
@@ -197,14 +206,14 @@ def test_a_crawl_ends_conjugate_gradients_where_lines_can_be_set_aside(fall, ite
 
 
 def test_a_crawl_of_a_gradient_that_falls_is_none():
-    _, problem = problem_of((60, 50), 2, 3.0, condition=10.0)
+    _, problem = problem_of((60, 50), 2, 5.0, condition=10.0)
     state = crawling(problem, 0.9)
     falls = replace(state.progress, norms=tuple(0.19 ** (k / 10) for k in range(11)))
     assert Auto().step(problem, replace(state, progress=falls)).level == 0
 
 
 def test_a_crawl_near_the_solution_is_left_in_peace():
-    data, problem = problem_of((60, 50), 2, 3.0, condition=10.0)
+    data, problem = problem_of((60, 50), 2, 5.0, condition=10.0)
     for away, level in ((1e-4, 0), (1e-2, 2)):  # misfits of about 1e-8 and 1e-4
         x = problem.geometry.from_factors(data.L * (1 + away), data.R)
         state = replace(Auto().init(problem, x), progress=crawling(problem, 0.9).progress)
@@ -212,7 +221,7 @@ def test_a_crawl_near_the_solution_is_left_in_peace():
 
 
 def test_a_continuation_may_crawl_at_first():
-    _, problem = problem_of((60, 50), 2, 3.0, condition=10.0)
+    _, problem = problem_of((60, 50), 2, 5.0, condition=10.0)
     state = crawling(problem, 0.9, level=1)
     inner = rf.RankContinuation(start=2).init(problem, problem.start())
     assert Auto().step(problem, replace(state, inner=inner)).level == 1

@@ -88,9 +88,36 @@ def test_of_noise_nothing_is_found():
 
 def test_sweeps_end_when_five_of_them_gain_nothing():
     falling = [0.9**k for k in range(20)]
-    assert not module._stands_still(falling)
-    assert not module._stands_still([*falling, falling[-1]])
-    assert module._stands_still([*falling, *[falling[-1] * 0.9981**k for k in range(1, 6)]])
-    assert not module._stands_still([*falling, *[falling[-1] * 0.997**k for k in range(1, 6)]])
-    assert not module._stands_still([1.0] * 20)
-    assert module._stands_still([1.0] * 21)
+    assert not module._stands_still(falling, 0.99)
+    assert not module._stands_still([*falling, falling[-1]], 0.99)
+    assert module._stands_still([*falling, *[falling[-1] * 0.9981**k for k in range(1, 6)]], 0.99)
+    assert not module._stands_still([*falling, *[falling[-1] * 0.997**k for k in range(1, 6)]], 0.99)
+    assert not module._stands_still([1.0] * 20, 0.99)
+    assert module._stands_still([1.0] * 21, 0.99)
+
+
+def test_patient_sweeps_bring_out_pairs_that_others_leave_to_the_next_ranks():
+    data, problem = problem_of((300, 350), 5, 2.0, condition=10.0)
+    x0, W = problem.start(), data.L @ data.R.T
+    (soon, few), (late, many) = (averaged(problem, x0, patience=each) for each in (module.SOON, module.LATE))
+    assert (few, many) == (4, 5)
+    away = [np.linalg.norm(x.G @ x.H.T - W) / np.linalg.norm(W) for x in (soon, late)]
+    assert away[1] < 0.01 < away[0] < 0.3
+
+
+@pytest.mark.parametrize(
+    ("rank", "rho", "weights", "suited"),
+    [
+        (2, 2.0, None, False),
+        (3, 2.0, None, True),
+        (12, 1.1, None, True),
+        (13, 1.1, None, False),
+        (3, 2.0, 2.0, False),
+    ],
+)
+def test_which_problems_sweeps_are_for(rank, rho, weights, suited):
+    data, problem = problem_of(rank=rank, oversampling=rho)
+    if weights:
+        cost = rf.Completion.from_triples(data, weights=np.full(len(data.values), weights))
+        problem = rf.Problem.of(cost, rank)
+    assert module.suits(problem) == suited

@@ -15,6 +15,8 @@ from dense import DenseCost
 from rankfold.costs.without_lines import WithoutLines
 from rankfold.run.checkpoint import Checkpoint
 from rankfold.solvers import trimmed, trimming
+from rankfold.solvers.averaged import LATE, averaged
+from rankfold.solvers.continuation import RankContinuation
 from rankfold.solvers.trimmed import TrimmedState
 
 
@@ -188,6 +190,24 @@ def test_with_fewer_entries_than_degrees_of_freedom_nothing_is_set_aside():
     assert state.settled
     result = rf.minimize(problem, rf.TrimmedContinuation(), tolerance=0, max_iterations=60)
     assert notes(result) == []
+
+
+def test_the_second_path_begins_where_patient_sweeps_end():
+    data, problem = drawn((60, 50), 3, 2.0)
+    x = with_a_spike(problem, data)
+    found = averaged(problem, x, patience=LATE)
+    for attempt, rank in ((0, found.pairs), (1, 1)):
+        after = rf.TrimmedContinuation().step(problem, ripe(problem, x, trimmed.WHOLE, attempt=attempt))
+        assert (after.attempt, after.inner.rank, after.start) == (attempt + 1, rank, x)
+        said = f"path 2, from {found.pairs} of 3 pairs of averaged least squares"
+        assert (said in after.report.note) == (attempt == 0)
+    after = rf.TrimmedContinuation().step(problem, ripe(problem, x, trimmed.WHOLE))
+    assert found.pairs > 1
+    near = problem.geometry.from_factors(data.L + 0.1, data.R)  # where no line is far away
+    for attempt, note in ((0, "a wrong minimum: path 2"), (1, "the best of all minima")):
+        other = rf.TrimmedContinuation().step(problem, ripe(problem, near, trimmed.WHOLE, attempt=attempt))
+        assert other.report.note.startswith(note)
+    assert_array_equal(after.x.G, RankContinuation(start=found.pairs).init(problem, found.x).x.G)
 
 
 def ripe(problem, x, stage, **options):

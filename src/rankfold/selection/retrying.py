@@ -122,13 +122,20 @@ def _judged(cost: Completion, result: Result, misfit: float) -> Verdict:
 
 
 def perturbed(problem: Problem, x: Point, rng: np.random.Generator) -> Point:
-    """Return a start near x: lines that have run away set to zero, and each singular pair shaken."""
-    limit = limit_of(problem)
-    rows, cols, most = farthest(problem, x, limit)
+    """Return a start near x: lines that have run away set to zero, and each singular pair shaken.
+
+    Pairs that x lacks, where the rank has not grown to the last, are drawn as large as the least it has.
+    """
+    present = problem.with_rank_of(x)
+    limit = limit_of(present)
+    rows, cols, most = farthest(present, x, limit)
     if most > limit:
-        x = without(problem, x, rows, cols)
-    factors = problem.geometry.factors(x)
+        x = without(present, x, rows, cols)
+    factors = present.geometry.factors(x)
     U, s, V = to_numpy(*svd_of_product(*factors))
+    lacking = problem.geometry.rank - len(s)
+    s = np.pad(s, (0, lacking), mode="edge")
+    U, V = (np.pad(Q, ((0, 0), (0, lacking))) for Q in (U, V))
     shaken = (Q + _SHAKEN * rng.standard_normal(Q.shape) / np.sqrt(len(Q)) for Q in (U, V))
     L, R = (asarray_like(Q * np.sqrt(s), factors[0]) for Q in shaken)
     return problem.geometry.from_factors(L, R)

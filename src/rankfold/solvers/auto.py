@@ -6,11 +6,10 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from rankfold.costs.completion import Completion
 from rankfold.geometry.base import Point
 from rankfold.geometry.full_rank import FullRank
 from rankfold.problem import Here, Problem
-from rankfold.solvers.averaged import averaged
+from rankfold.solvers.averaged import RANKS, averaged, suits
 from rankfold.solvers.base import Method, Nested, StepReport
 from rankfold.solvers.conjugate_gradient import ConjugateGradient, on_trial
 from rankfold.solvers.continuation import RankContinuation
@@ -20,7 +19,7 @@ from rankfold.solvers.reweighted import ReweightedContinuation
 from rankfold.solvers.shrunk import shrunk
 from rankfold.solvers.spanned import spanned
 from rankfold.solvers.trimmed import TrimmedContinuation
-from rankfold.solvers.trimming import determined, oversampling
+from rankfold.solvers.trimming import alike, determined, oversampling
 from rankfold.solvers.trust_region import TrustRegion
 
 # A spectral start with a misfit so many times that of W = 0 holds mostly sampling noise, scaled up. With
@@ -40,9 +39,11 @@ _LEADING, _ENTRIES = 1 / 3, 3.0
 _SHARE = 3.0
 # With fewer entries per degree of freedom `averaged` finds W where no other start does (1000², r = 5, κ = 1,
 # ρ = 1.3), or its largest pairs. With more, conjugate gradients do as well, and a sweep costs r² per entry.
-_FEW_ENTRIES, _PAIRS = 2.5, range(3, 13)
-# The first path begins where `averaged` ends. The second grows from rank 1, as the first would without it.
-_TRIMMED = TrimmedContinuation(slow=(0.02, 0.02, 0.005, 0.1))
+_FEW_ENTRIES = 2.5
+# Of two pairs the start shows next to nothing where a line has few entries. Conjugate gradients then get
+# nowhere from κ = 10 on and at ρ = 3 in every other run, and are no faster where they arrive (100² to 4000²,
+# ρ = 2 to 4; at 4000², ρ = 4, κ = 1 by 0.15 s). At ρ = 6 they are.
+_TWO_PAIRS = 4.5
 # Conjugate gradients in the metric of the data that arrive bring the value to a tenth or less in ten
 # iterations (300² to 4000², ranks 2 to 5, ρ = 1.5 to 3, κ = 1), those that do not to a fifth or more, once
 # the first few are over. Where the value is as small as this they are left in peace: some rest on the way
@@ -76,12 +77,12 @@ class Auto:
     Where W = 0 is better than the start, it looks for another one. A leading pair that alone is better shows
     that W is ill conditioned: sweeps of shrunken least squares, or rank continuation, then find the others.
     Where it is not, and entries are few, averaged least squares find W or its largest pairs; at rank 1 a tree
-    of entries does. These starts are for a `Completion` in memory with the square loss and as many entries
-    as degrees of freedom. The second order is `TrimmedContinuation` there; for other costs it is
-    `ReweightedContinuation` on `FullRank` geometries, on others the trust region from where it is, both after
-    rank continuation has stagnated too. Where the start is better than W = 0 nothing is computed to decide
-    but what the methods know anyway, so that problems which conjugate gradients solve cost what they cost
-    there. The trace's notes say what was decided, and when.
+    of entries does, and at rank 2 the second order comes first. These starts are for a `Completion` in memory
+    with the square loss and as many entries as degrees of freedom. The second order is `TrimmedContinuation`
+    there; for other costs it is `ReweightedContinuation` on `FullRank` geometries, on others the trust region
+    from where it is, both after rank continuation has stagnated too. Where the start is better than W = 0
+    nothing is computed to decide but what the methods know anyway, so that problems which conjugate gradients
+    solve cost what they cost there. The trace's notes say what was decided, and when.
 
     Examples
     --------
@@ -116,7 +117,7 @@ class Auto:
         now, last = methods[state.level], len(methods) - 1
         if state.level < last and (state.progress.stagnates or _crawls(problem, state)):
             # One that sets lines aside grows the rank by itself: better, but slower where the rank is high.
-            trims = isinstance(methods[last], TrimmedContinuation) and problem.geometry.rank <= max(_PAIRS)
+            trims = isinstance(methods[last], TrimmedContinuation) and problem.geometry.rank <= max(RANKS)
             level = last if trims else state.level + 1
             why = f"{type(now).__name__} stagnates: "
             if isinstance(methods[level], TrimmedContinuation):
@@ -142,7 +143,7 @@ def _elsewhere(problem: Problem, here: Here) -> AutoState | None:
     zero, methods, rank = problem.cost.value_at_zero, _methods(problem), problem.geometry.rank
     times = f"the start is {here.value / zero:.1f} times as bad as W = 0"
     if rank == 1:
-        x = spanned(problem, here.x) if _alike(problem) else None
+        x = spanned(problem, here.x) if alike(problem) else None
         better = x is not None and problem.value(x) < zero
         return _begun(problem, x, here.x, f"{times}: from line to line along the entries") if better else None
     if not isinstance(methods[1], RankContinuation):
@@ -153,7 +154,8 @@ def _elsewhere(problem: Problem, here: Here) -> AutoState | None:
     if clear and (x := _unveiled(problem, here.x)) is not None:
         return _begun(problem, x, here.x, f"{bad}: shrunken least squares first")
     seen = leading < (1 - _SHARE / rank) * zero
-    if not seen and rank in _PAIRS and _alike(problem) and oversampling(problem) < _FEW_ENTRIES:
+    few = _TWO_PAIRS if rank == 2 else _FEW_ENTRIES if rank in RANKS else 0.0
+    if not seen and alike(problem) and oversampling(problem) < few:
         return _trimming(problem, here.x, f"{times}: ")
     if seen or (leading < zero and here.value > _BAD_START * zero):
         report = StepReport(note=f"{bad}: RankContinuation")
@@ -171,19 +173,13 @@ def _trimming(problem: Problem, start: Point, why: str) -> AutoState:
     """Begin the last method, which sets lines aside: where `averaged` ends, if that finds anything."""
     methods, rank = _methods(problem), problem.geometry.rank
     note = f"{why}TrimmedContinuation takes over"
-    found = averaged(problem, start) if rank in _PAIRS and _alike(problem) else None
+    found = averaged(problem, start) if suits(problem) else None
     if found is None:
-        inner = replace(_TRIMMED.init(problem, start), attempt=1)
+        inner = TrimmedContinuation().init(problem, start)
     else:
-        inner = replace(replace(_TRIMMED, start=found.pairs).init(problem, found.x), start=start)
+        inner = replace(TrimmedContinuation(start=found.pairs).init(problem, found.x), start=start)
         note += f", from {found.pairs} of {rank} pairs of averaged least squares"
     return AutoState(inner=inner, level=len(methods) - 1, start=start, report=StepReport(note=note))
-
-
-def _alike(problem: Problem) -> bool:
-    """Whether all entries weigh the same, are known, and not fewer than the degrees of freedom."""
-    cost = problem.cost
-    return determined(problem) and cost.quadratic and isinstance(cost, Completion) and not cost.store.weighted
 
 
 def _unveiled(problem: Problem, x0: Point) -> Point | None:
@@ -204,7 +200,7 @@ def _crawls(problem: Problem, state: AutoState) -> bool:
 def _chosen(rank: int, full_rank: bool, lines: bool) -> tuple[Method[Any], ...]:
     second: Method[Any] = TrustRegion()
     if lines:
-        second = _TRIMMED
+        second = TrimmedContinuation()
     elif rank > 1 and full_rank:
         second = ReweightedContinuation()
     if rank == 1:

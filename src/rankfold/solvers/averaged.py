@@ -14,17 +14,14 @@ from rankfold.entries.operators import Indicator
 from rankfold.geometry.base import Point
 from rankfold.linalg import asarray_like, svd_of_product
 from rankfold.problem import Problem
+from rankfold.solvers.trimming import alike
 
 Floats = NDArray[Any]
 Product = Callable[[Floats], Floats]
-# A part of the mean square of the data: by then the largest pairs are right, and further sweeps are slower
-# than Gauss–Newton steps (1000², r = 5, ρ = 1.3, κ = 1: 22 to 241 sweeps; κ = 1e5: 8).
-_FITTED = 1e-2
-# Sweeps in which the noise falls by less than a hundredth get nowhere, once the first are over; nor do any
-# that leave most of it, which have shrunk to W = 0.
-_FIRST, _WINDOW, _STILL, _NOTHING = 20, 5, 0.99, 0.3
-_MOST = 300
-_OUTSTANDING = 30.0  # σ² over what noise alone would give a direction
+# Ranks that sweeps are for, which cost r² per entry. Of two pairs they find the leading one at best.
+RANKS = range(3, 13)
+# Sweeps that leave most of the noise, once the first are over, have shrunk to W = 0.
+_FIRST, _WINDOW, _NOTHING = 20, 5, 0.3
 _UNSURE = 0.1  # the first covariance of a line, as a part of that before any entry is seen
 _STREAM = (0, 3)  # of random numbers, shared with no data
 
@@ -43,6 +40,25 @@ class Lines(NamedTuple):
         return squares
 
 
+class Patience(NamedTuple):
+    """When sweeps end, and which pairs count.
+
+    They end at this part of the mean square of the data, where five leave more than `still` of the noise, or
+    after `most`. A pair counts whose σ² is so many times what noise alone would give a direction.
+    """
+
+    fitted: float
+    still: float
+    most: int
+    outstanding: float
+
+
+# At a hundredth the largest pairs are right, and further sweeps are slower than Gauss–Newton steps (1000²,
+# r = 5, ρ = 1.3, κ = 1: 22 to 241 sweeps; κ = 1e5: 8). Where these lead to a wrong minimum, more sweeps bring
+# out more pairs, which are right before lines fit them (300×350, r = 5, κ = 10, ρ = 1.1: 270 to 1080 sweeps).
+SOON, LATE = Patience(1e-2, 0.99, 300, 30.0), Patience(1e-6, 0.999, 1000, 1.0)
+
+
 class Start(NamedTuple):
     """A point, and how many of its singular pairs stand out of the noise."""
 
@@ -50,24 +66,34 @@ class Start(NamedTuple):
     pairs: int
 
 
-def averaged(problem: Problem, like: Point) -> Start | None:
+def suits(problem: Problem) -> bool:
+    """Whether sweeps are for this problem: entries alike, known, and no fewer than degrees of freedom."""
+    return problem.geometry.rank in RANKS and alike(problem)
+
+
+def averaged(problem: Problem, like: Point, seed: int = 0, patience: Patience = SOON) -> Start | None:
     """Return a point near W, or near its largest pairs; None where no sweeps find it.
 
     Variational Bayes for W = L Rᵀ (Lim and Teh, 2007) with data as exact as they turn out to be: the factors
     of each line have a mean and a covariance, given those of the other side, and what is left of the data,
     the uncertainty of the fit included, is the noise of the next sweep. Where a line has hardly more entries
     than unknowns, plain least squares believe whatever fits them; here such lines count for little until
-    the others know better. Unlike a ridge, that takes nothing from lines which are known.
+    the others know better. Unlike a ridge, that takes nothing from lines which are known. The first factors
+    are random, and another `seed` may find W where one does not.
     """
     cost, rank = problem.cost, problem.geometry.rank
     assert isinstance(cost, Completion)
     store, power = cost.observed, cost.value_at_zero
     known = Indicator(store)
     values = store.of_data(lambda data: data[:, 0], np.float64)
-    rng, prior = np.random.default_rng(_STREAM), np.sqrt(power / rank)
+    rng, prior = np.random.default_rng((*_STREAM, seed)), np.sqrt(power / rank)
     L, R = (_drawn(rng, d, rank, prior) for d in cost.shape)
     noises = [power]
-    while len(noises) <= _MOST and noises[-1] > _FITTED * power and not _stands_still(noises):
+    while (
+        len(noises) <= patience.most
+        and noises[-1] > patience.fitted * power
+        and not _stands_still(noises, patience.still)
+    ):
         problem.counts.gradients += 1
         L, _, _ = _solved(known.__matmul__, values.__matmul__, R, noises[-1] / prior, noises[-1])
         R, blocks, sums = _solved(
@@ -80,7 +106,7 @@ def averaged(problem: Problem, like: Point) -> Start | None:
     _, s, _ = to_numpy(*svd_of_product(L.means, R.means))
     of_noise = noises[-1] * max(cost.shape) * (cost.shape[0] * cost.shape[1] / store.size)
     x = problem.geometry.from_factors(*(asarray_like(side.means, own) for side in (L, R)))
-    return Start(x, max(1, int(np.sum(s**2 > _OUTSTANDING * of_noise))))
+    return Start(x, max(1, int(np.sum(s**2 > patience.outstanding * of_noise))))
 
 
 def _drawn(rng: np.random.Generator, lines: int, rank: int, prior: float) -> Lines:
@@ -88,8 +114,8 @@ def _drawn(rng: np.random.Generator, lines: int, rank: int, prior: float) -> Lin
     return Lines(means, np.broadcast_to(_UNSURE * prior * np.eye(rank), (lines, rank, rank)))
 
 
-def _stands_still(noises: list[float]) -> bool:
-    return len(noises) > _FIRST and noises[-1] > _STILL * noises[-1 - _WINDOW]
+def _stands_still(noises: list[float], still: float) -> bool:
+    return len(noises) > _FIRST and noises[-1] > still * noises[-1 - _WINDOW]
 
 
 def _change(lines: Lines, blocks: Floats, sums: Floats) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from rankfold.costs.without_lines import WithoutLines
 from rankfold.geometry.base import Point
 from rankfold.problem import Problem
+from rankfold.solvers.averaged import LATE, averaged, suits
 from rankfold.solvers.base import Method, Nested, StepReport
 from rankfold.solvers.continuation import RankContinuation
 from rankfold.solvers.gauss_newton import GaussNewton
@@ -83,7 +84,8 @@ class TrimmedContinuation:
     have left for a singular direction of their own (`trimming.leverages`), and all else is nearly right.
     There these lines are set to zero, their entries left out, and the rest is solved; more lines may follow.
     A rest that fits tells where its lines belong: least squares of their own entries, the others held. If no
-    rest fits, another path is tried, and the best point of all is the answer.
+    rest fits, other paths are tried, the second one from averaged least squares (`solvers/averaged.py`) where
+    these can be had, and the best point of all is the answer.
 
     Where there are fewer entries than degrees of freedom, and for costs other than `Completion` in memory,
     nothing is set aside.
@@ -164,7 +166,8 @@ class TrimmedContinuation:
             state = replace(state, best=state.x, least=state.misfit)
         if state.stage == PATH:
             return self._rest(problem, state, rows, cols, far)
-        if far and state.attempt + 1 < len(self.slow):
+        sweeps = state.attempt == 0 and suits(problem)  # they help where no line is far away, too
+        if (far or sweeps) and state.attempt + 1 < len(self.slow):
             return self._again(problem, state)
         return self._settled(problem, state)
 
@@ -192,10 +195,14 @@ class TrimmedContinuation:
         )  # fmt: skip
 
     def _again(self, problem: Problem, state: TrimmedState) -> TrimmedState:
-        """Try another path from the start."""
+        """Try another path: from where averaged least squares end, and then from the start."""
         attempt = state.attempt + 1
-        inner = self._path(attempt).init(problem, state.start)
-        report = StepReport(note=f"a wrong minimum: path {attempt + 1}")
+        path, x0, note = self._path(attempt), state.start, f"a wrong minimum: path {attempt + 1}"
+        found = averaged(problem, x0, patience=LATE) if attempt == 1 and suits(problem) else None
+        if found is not None:
+            path, x0 = replace(path, start=found.pairs), found.x
+            note += f", from {found.pairs} of {problem.geometry.rank} pairs of averaged least squares"
+        inner, report = path.init(problem, x0), StepReport(note=note)
         return TrimmedState(
             inner=inner, start=state.start, stage=PATH, misfit=inner.value, attempt=attempt, best=state.best,
             least=state.least, report=report,

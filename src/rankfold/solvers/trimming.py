@@ -85,6 +85,12 @@ def determined(problem: Problem) -> bool:
     return not problem.geometry.symmetric and oversampling(problem) >= 1
 
 
+def alike(problem: Problem) -> bool:
+    """Whether all entries weigh the same, are known, and not fewer than the degrees of freedom."""
+    cost = problem.cost
+    return determined(problem) and cost.quadratic and isinstance(cost, Completion) and not cost.store.weighted
+
+
 def oversampling(problem: Problem) -> float:
     """Return how many entries there are for each degree of freedom; 0 where nobody can count them."""
     cost, rank = problem.cost, problem.geometry.rank
