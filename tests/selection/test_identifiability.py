@@ -140,6 +140,20 @@ def test_parts_that_no_entry_links_are_counted(seed):
     assert _apart(*np.nonzero(two_blocks), two_blocks.shape, 2) == 4
 
 
+@pytest.mark.parametrize("zero", ["row", "column"])
+def test_of_rank_one_a_factor_that_is_zero_leaves_free_what_it_alone_links(zero):
+    """The first row is seen in the first column only, where W is 0 whatever that row's factor is."""
+    known = np.ones((6, 6), bool)
+    known[0, 1:] = False
+    L, R = (np.random.default_rng(k).uniform(1, 2, (6, 1)) for k in range(2))
+    R[0] = 0.0
+    known, L, R = (known, L, R) if zero == "column" else (known.T, R, L)
+    rows, cols = np.nonzero(known)
+    told = identifiability(rf.Completion(rows, cols, np.ones(rows.size), (6, 6)), L, R)
+    assert jacobian_null(rows, cols, L, R) == 1
+    assert not told.unique
+
+
 def test_eighteen_parts_of_a_large_matrix_are_not_determined():
     data = rf.data.random_completion((1000, 1000), 1, 1.5, 0, min_per_line=True)
     told = identifiability(rf.Completion.from_triples(data), data.L, data.R)

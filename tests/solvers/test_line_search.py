@@ -64,7 +64,7 @@ def test_wolfe_needs_few_trials(here, guess):
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1e12])
-@pytest.mark.parametrize("guess", [1e-3, 64.0])
+@pytest.mark.parametrize("guess", [1e-3, 0.02, 64.0])  # the second: beyond the minimum, lower than the start
 def test_searches_do_not_depend_on_the_unit_of_the_cost(here, unit, guess):
     direction, slope = downhill(here)
     other = rf.Problem(unit * here.problem.cost, here.problem.geometry).at(here.x)
