@@ -19,7 +19,7 @@ class Turn(NamedTuple):
 
     With the gradient g in the metric of directions, and the last direction d carried there, `directions(β)`
     is −g + β d. Products with the geometry's gradient are `squared`, of g, and `along`, of d; `overlap` is
-    that of g with the geometry's gradient before. `known` is what `turn_on_gpu` knows of the point.
+    that of g with the geometry's gradient before. `known` is what `turn_in_grams` knows of the point.
     """
 
     here: Here

@@ -1,9 +1,9 @@
-"""A step of conjugate gradients and the `Turn` after it, on a GPU, in `FullRank`'s preconditioned metric.
+"""A step of conjugate gradients and the `Turn` after it, in `FullRank`'s preconditioned metric.
 
-Where entries are few, a GPU takes less time for an iteration than Python takes to ask the geometry formula by
-formula. So the formulas are written out here, in small matrices of both sides at once, without what vanishes
-in them; and all Grams are asked for together, so that the GPU is waited for twice an iteration: for the line
-and for all the rest.
+Formulas ask for more Grams than an iteration needs, and Python takes as long to ask the geometry formula by
+formula as a GPU, or few entries, take for all the rest. So the formulas are written out here, in small
+matrices of both sides at once, without what vanishes in them, and with traces where these will do; and all
+Grams are asked for together, so that a GPU is waited for twice an iteration: for the line and for the rest.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.costs.data_metric import turned
+from rankfold.entries.arrays import near
 from rankfold.geometry.base import Tangent
 from rankfold.geometry.full_rank import FullRank, FullRankFactors
-from rankfold.linalg import gram, inverse_gram, on_gpu, quick_inverse
-from rankfold.linalg.exchange import Coming
+from rankfold.linalg import gram, inverse_gram, on_gpu, primitives, quick_inverse
 from rankfold.problem import Here
 from rankfold.solvers.base import StepReport
 from rankfold.solvers.line_search import change_along, minimiser
@@ -26,6 +26,7 @@ from rankfold.solvers.metric import Metric
 from rankfold.solvers.turn import Turn
 
 Smalls = NDArray[Any]  # two r×r matrices, of the left side and of the right
+_TRACES = 2, 4  # of `_pairs`: those of which the trace is all that is asked for
 
 
 class Known(NamedTuple):
@@ -49,13 +50,21 @@ class _Line(NamedTuple):
 
 
 def fits(here: Here, direction: Tangent) -> bool:
-    """Whether a step from here is for `turned_on_gpu`."""
+    """Whether a step from here is for `turned_in_grams`."""
     geometry = here.problem.geometry
-    preconditioned = type(geometry) is FullRank and geometry.metric == "preconditioned"
-    return preconditioned and here.problem.cost.quadratic and on_gpu.taken((*here.x, *direction))
+    if (
+        type(geometry) is not FullRank
+        or geometry.metric != "preconditioned"
+        or not here.problem.cost.quadratic
+    ):
+        return False
+    arrays = *here.x, *direction
+    if all(type(A) is np.ndarray for A in arrays):
+        return all(A.dtype == np.float64 for A in arrays)
+    return on_gpu.taken(arrays)
 
 
-def turned_on_gpu(
+def turned_in_grams(
     here: Here, direction: Tangent, metric: Metric, calibration: float, known: Known | None
 ) -> Turn | None:
     """Take the step that a sample of the data asks for, times `calibration`; or the exact one, if it lowers.
@@ -64,27 +73,28 @@ def turned_on_gpu(
     """
     known = known or _known(here, metric)
     sides = zip(here.x, direction, metric.bases, strict=True)
-    coming = on_gpu.grams([[(x, d), (d, d), *((B, d) for B in bases)] for x, d, bases in sides])
+    coming = primitives.coming([[(x, d), (d, d), *((B, d) for B in bases)] for x, d, bases in sides])
     sampled = here.sampled_polynomial(direction) if calibration else None
     coefficients = here.polynomial(direction) if sampled is None else sampled
-    line = _Line(here, known, metric, direction, *_smalls(coming, here))
+    line = _Line(here, known, metric, direction, *coming())
     t = minimiser(coefficients)
     if sampled is None:
         return _turned(line, t) if change_along(coefficients, t) < -here.noise else None
     turn = _turned(line, calibration * t)
-    return turn if turn.here.value < here.value else turned_on_gpu(here, direction, metric, 0.0, known)
+    return turn if turn.here.value < here.value else turned_in_grams(here, direction, metric, 0.0, known)
 
 
 def _turned(line: _Line, t: float) -> Turn:
     """Go to x + t d, and ask for all that is wanted there before any of it has come."""
     before, d = line.here, line.d
-    here = before.problem.at(FullRankFactors(*(x.add(v, alpha=t) for x, v in zip(before.x, d, strict=True))))
+    terms = [[(x, 1.0), (v, t)] for x, v in zip(before.x, d, strict=True)]
+    here = before.problem.at(FullRankFactors(*primitives.sums(*terms)))
     metric, seen = _metric_at(here, line, t)
-    f, old = ([Z.contiguous() for Z in there.partials] for there in (here, before))
+    f, old = (near(*there.partials) for there in (here, before))
     u = metric.solved(seen, f)
-    sides = zip(here.x, f, old, d, u, metric.bases, strict=True)
-    coming = on_gpu.grams([_pairs(*side) for side in sides])
-    squares, f_f, d_f, o_u, *more = _smalls(coming, here)
+    sides = zip(here.x, f, old, d, u, strict=True)
+    coming = primitives.coming([_pairs(*side) for side in sides], _TRACES)
+    squares, f_f, d_f, o_u, *more = coming()
     inverses = _inverses(here, squares)
     across = inverses[::-1]  # each side is measured by the Gram of the other
     norm = float(np.vdot(f_f, across))
@@ -93,7 +103,7 @@ def _turned(line: _Line, t: float) -> Turn:
     if seen is None:
         squared, vertical, overlaps = norm, 0.0 * squares, o_u @ across
     else:
-        seen, o_x, x_u, f_u = more
+        f_u, o_x, x_u = more
         vertical = _vertical(x_u, inverses)
         squared, lead, overlaps = _trace(f_u), (1.0, 1.0), o_u + o_x @ vertical
     measured = line.known.inverses[::-1] @ squares[::-1]
@@ -112,12 +122,10 @@ def _turned(line: _Line, t: float) -> Turn:
     )
 
 
-def _pairs(x: Any, f: Any, old: Any, d: Any, u: Any, bases: tuple[Any, ...]) -> list[tuple[Any, Any]]:
+def _pairs(x: Any, f: Any, old: Any, d: Any, u: Any) -> list[tuple[Any, Any]]:
     """What is multiplied with what on one side, for the gradient u that blocks make of f, or f itself."""
     pairs = [(x, x), (f, f), (d, f), (old, u)]
-    for B in bases:
-        pairs += (B, x), (old, x), (x, u), (f, u)
-    return pairs
+    return pairs if u is f else [*pairs, (f, u), (old, x), (x, u)]
 
 
 def _direction(
@@ -129,7 +137,7 @@ def _direction(
     if beta:
         for terms, v in zip(sides, d, strict=True):
             terms.append((v, beta))
-    return FullRankFactors(*on_gpu.sums(sides))
+    return FullRankFactors(*primitives.sums(*sides))
 
 
 def _metric_at(here: Here, line: _Line, t: float) -> tuple[Metric, Smalls | None]:
@@ -152,12 +160,6 @@ def _known(here: Here, metric: Metric) -> Known:
     """What a run learns from iteration to iteration, for its first one."""
     squares = np.array([gram(Z, Z) for Z in here.tall], np.float64)
     return Known(squares, _inverses(here, squares), metric.seen(here))
-
-
-def _smalls(coming: Coming, here: Here) -> Any:
-    """Grams of both sides as they were asked for, each with that of the other side."""
-    rank = here.problem.geometry.rank
-    return coming.numbers().reshape(2, -1, rank, rank).swapaxes(0, 1)
 
 
 def _inverses(here: Here, squares: Smalls) -> Smalls:
