@@ -1,4 +1,4 @@
-"""Completion on a GPU: `python -m benchmarks.gpu [--large] [--huge] [--floors] [--cpu] [--streamed 12]`.
+"""Completion on a GPU: `python -m benchmarks.gpu [--large] [--huge] [--floors] [--cpu] [--peers] ...`.
 
 Needs CUDA, torch and Triton. Small instances take as long as the host does, whose speed may change from one
 minute to the next: that of inverting a 5×5 matrix in NumPy is printed beside them.
@@ -16,6 +16,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 import rankfold as rf
+from benchmarks import gpu_peers
 from rankfold.entries.gpu import GpuObserved
 from rankfold.entries.gpu_streamed import StreamedObserved, at_home
 
@@ -170,6 +171,25 @@ def on_cores(case: Case) -> None:
     print(f"{case.name} on the CPU: {1e3 * took:.0f} ms, {results[0].iterations} iterations", flush=True)
 
 
+def beside_implicit(case: Case) -> None:
+    """An iteration, beside a sweep of implicit's alternating least squares over the same positions."""
+    rows, cols, values, shape = instance(case.size, case.rank, case.oversampling, torch.float64)
+    there = rows.cpu().numpy(), cols.cpu().numpy(), 1 + values.abs().float().cpu().numpy()
+    cost = rf.Completion(rows, cols, values, shape)
+    del rows, cols, values
+    problem = rf.Problem(cost, rf.FullRank(cost.shape, case.rank, metric="preconditioned"))
+    x0 = problem.start()
+    iterations = rf.minimize(problem, "cg", x0, tolerance=case.goal).iterations
+    ours = seconds(lambda: rf.minimize(problem, "cg", x0, tolerance=case.goal), 3) / iterations
+    theirs, factors = gpu_peers.sweep(*there, shape, case.rank)
+    print(
+        f"{case.name}, {cost.store.size:.2e} entries: an iteration at rank {case.rank} in float64 "
+        f"{1e3 * ours:.2f} ms; a sweep of both sides by implicit's ALS for clicks, {factors} factors in "
+        f"float32, {1e3 * theirs:.2f} ms",
+        flush=True,
+    )
+
+
 def streamed(slabs: int, rank: int = 16) -> None:
     """3·10⁹ entries in the host's memory: what a run takes, beside the rate of the link."""
     size, per_slab = slabs * 976_562, 250_000_000
@@ -225,6 +245,7 @@ def main() -> None:
         action="store_true",
         help="the same machine's cores, beside (with --large, 1.6e8 entries too)",
     )
+    parser.add_argument("--peers", action="store_true", help="sweeps of implicit's ALS, P2 and 1.6e8 entries")
     parser.add_argument(
         "--streamed", type=int, default=0, metavar="N", help="N times 2.5e8 entries, from the host"
     )
@@ -241,6 +262,9 @@ def main() -> None:
         torch.cuda.empty_cache()
     for case in (*SMALL, *(LARGE[:1] if options.large else ())) if options.cpu else ():
         on_cores(case)
+    for case in (SMALL[1], LARGE[0]) if options.peers else ():
+        beside_implicit(case)
+        torch.cuda.empty_cache()
     if options.streamed:
         streamed(options.streamed)
 

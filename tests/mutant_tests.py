@@ -11,6 +11,7 @@ from pathlib import Path
 from mutations import Change, Source
 
 PACKAGE = Path("src/rankfold")
+DEFAULTS = "tests/test_public_defaults.py"  # looks at functions that it does not call
 HOPS = 3
 # Of each test that is chosen beside what it takes itself: pytest's own work.
 OVERHEAD = 0.02
@@ -98,12 +99,27 @@ class Chooser:
 
     def nearer_and_nearer(self, source: Source, change: Change, room: tuple[str, ...]) -> Iterator[list[str]]:
         own, stem = str(source.path.relative_to(PACKAGE)), source.path.stem
+        if source.is_default(change):
+            yield [test for test in self.reached if test.startswith(DEFAULTS)]
         by_hops = self.mentions.around(names_of(source, change))
-        yield self.ordered(self.coming_by({own: bits(source.statement(change))}), stem, room)
+        yield self.one_of_each_way(
+            self.ordered(self.coming_by({own: bits(source.statement(change))}), stem, room),
+            own,
+            bits(source.around(change)),
+        )
         # What others run for them, in processes of their own, is not seen to come by.
         yield self.ordered([test for test in self.reached if f"test_{stem}" in test], stem, room)
         for lines in ({own: bits(source.around(change))}, *by_hops, {own: -1}):
             yield self.ordered(self.coming_by(lines), stem, room)
+
+    def one_of_each_way(self, tests: list[str], file: str, function: int) -> list[str]:
+        """Return tests, one of each way through a function first: what all come by, some only pass."""
+        ways, nth = Counter[int](), {}
+        for test in tests:
+            way = self.reached[test][1].get(file, 0) & function
+            nth[test] = ways[way]
+            ways[way] += 1
+        return sorted(tests, key=nth.__getitem__)
 
     def coming_by(self, lines: Lines) -> list[str]:
         return [

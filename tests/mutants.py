@@ -23,23 +23,32 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from mutant_runs import end_orphans, prepare, pytest_in
-from mutant_tests import PACKAGE, Chooser, Mentions, Reached
+from mutant_tests import DEFAULTS, PACKAGE, Chooser, Mentions, Reached
 from mutations import Change, Source, mutants
 
 ROOT = Path(__file__).resolve().parents[1]
+EXTREMES = "tests/test_extremes.py"
 SURVIVED = "survived"
 NOTHING_TO_RUN = 5  # what pytest returns then
-# The tests of src/rankfold/a/b/c.py are its doctests, then the deepest of tests/a/b and tests/a that there is
-# (or tests/test_a.py), then what this table adds for the longest beginning of its name that it holds.
+FIRST = 6  # tests that a mutant meets before all others
+LONGEST = 600  # seconds for the tests of one file, unchanged
+# The tests of src/rankfold/a/b/c.py are its doctests, two of all settings, the deepest of tests/a/b and
+# tests/a that there is (or tests/test_a.py), then what this table adds for the longest beginning of its name.
 ALSO = {
+    "costs": ["tests/entries/test_input.py"],
     "data": ["tests/data/io"],
     "entries": ["tests/costs"],
     "estimators": ["tests/estimators", "tests/golden"],
     "estimators/completion/spread": ["tests/estimators", "tests/distributed"],
     "estimators/model_parts": ["tests/estimators", "tests/distributed"],
-    "kernels": ["tests/entries", "tests/costs"],
+    "kernels": [
+        "tests/entries/test_stores.py", "tests/entries/test_stripes.py", "tests/entries/test_threads.py",
+        "tests/entries/test_lines.py", "tests/entries/test_dominant_svd.py", "tests/costs",
+    ],
+    "kernels/gpu": ["tests/entries/test_gpu.py", "tests/entries/test_gpu_streamed.py"],
     "kernels/gpu_launch": ["tests/test_exchange.py"],
     "kernels/gpu_lines": ["tests/test_on_gpu.py", "tests/entries/test_gpu.py"],
     "kernels/gpu_tall": ["tests/test_on_gpu.py", "tests/test_exchange.py"],
@@ -53,7 +62,7 @@ ALSO = {
     "run/team": ["tests/distributed"],
     "solvers": ["tests/golden"],
     "problem": ["tests/solvers", "tests/run"],
-}
+}  # fmt: skip
 
 
 def concerning(path: Path) -> list[str]:
@@ -65,9 +74,9 @@ def concerning(path: Path) -> list[str]:
     ]
     mirror = [str(p) for p in mirrors if (ROOT / p).exists()][:1]
     also = next((ALSO[str(p)] for p in [name, *name.parents] if str(p) in ALSO), [])
-    chosen = [str(path), *mirror, *also]
+    chosen = [str(path), *mirror, *also, DEFAULTS, EXTREMES]
     missing = [test for test in chosen if not (ROOT / test).exists()]
-    if missing or len(chosen) < 2:
+    if missing or len(chosen) < 4:
         raise SystemExit(f"tests/mutants.py: which tests are those of {path}? {missing}")
     return chosen
 
@@ -85,20 +94,24 @@ class Judge:
         if time.monotonic() > self.deadline:
             return ""
         chosen = self.chooser.chosen(source, change, tuple(concerning(source.path)))
-        if not chosen:
-            return SURVIVED
-        lasting = sum(self.chooser.reached[test][0] for test in chosen)
-        # Twice what they take unchanged, and the start; one change recompiles all kernels.
-        limit = 30 + 2 * lasting + 90 * source.path.is_relative_to(PACKAGE / "kernels")
+        start = 30 + 90 * source.path.is_relative_to(PACKAGE / "kernels")  # one change recompiles all kernels
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             tree = shutil.copytree(self.clean, Path(folder, "tree"), copy_function=os.link)
             (tree / source.path).unlink()
             (tree / source.path).write_bytes(source.changed(change))
-            only = Path(folder, "only.json")
-            only.write_text(json.dumps(chosen))
-            files = list(dict.fromkeys(test.partition("::")[0] for test in chosen))
-            seconds = min(limit, max(0.0, self.deadline - time.monotonic()))
-            code, said = pytest_in(tree, ["-x", *files], seconds, REACH_ONLY=str(only))
+            # The nearest few kill most; to collect the files of all takes longer than these do.
+            runs = (self._judged(tree, tests, start) for tests in (chosen[:FIRST], chosen[FIRST:]) if tests)
+            return next((verdict for verdict in runs if verdict != SURVIVED), SURVIVED)
+
+    def _judged(self, tree: Path, tests: list[str], start: float) -> str:
+        """Return what some tests say of a tree, in twice their seconds, and those of the start."""
+        lasting = sum(self.chooser.reached[test][0] for test in tests)
+        limit = start + 2 * lasting
+        only = tree / "only.json"
+        only.write_text(json.dumps(tests))
+        files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
+        seconds = min(limit, max(0.0, self.deadline - time.monotonic()))
+        code, said = pytest_in(tree, ["-x", *files], seconds, REACH_ONLY=str(only))
         end_orphans()
         if code is None:
             return f"killed: more than {limit:.0f} s for {lasting:.0f} s of tests" if seconds == limit else ""
@@ -117,13 +130,14 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=60, help="seconds of tests for a mutant, at most")
     parser.add_argument("--minutes", type=float, default=1e6, help="after which what there is is told")
     parser.add_argument("--out", type=Path, help="a file for one line of each mutant")
-    parser.add_argument("--reached", type=Path, help="what the tests come by: read, or written if not there")
+    parser.add_argument("--kept", type=Path, help="a folder for the copy of the tree and what tests come by")
     options = parser.parse_args()
     deadline = time.monotonic() + 60 * options.minutes
     chosen = sample(options.modules, options.count, options.seed)
     prepare()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        clean, reached = unchanged(Path(folder), [source for source, _ in chosen], options)
+        sources = [source for source, _ in chosen]
+        clean, reached = unchanged(options.kept or Path(folder), sources, options.jobs)
         judge = Judge(clean, Chooser(reached, Mentions.of(ROOT), options.budget), deadline)
         with (options.out or Path(os.devnull)).open("w") as out:
             told(judged(judge, chosen, options.jobs), len(chosen), out)
@@ -165,41 +179,59 @@ def told(verdicts: Iterator[tuple[Source, Change, str]], count: int, out) -> Non
     print(f"{detected.total()} of {total.total()} mutants detected; no time for {count - total.total()}")
 
 
-def unchanged(folder: Path, sources: list[Source], options: argparse.Namespace) -> tuple[Path, Reached]:
-    """Return a copy of the tree, and what tests that concern these files come by in it."""
-    skipped = shutil.ignore_patterns(".git", ".venv*", "dist", "site", ".*_cache", ".hypothesis", "results")
-    clean = shutil.copytree(ROOT, folder / "clean", ignore=skipped)
-    if options.reached and options.reached.exists():
-        return clean, json.loads(options.reached.read_text())
+def unchanged(folder: Path, sources: list[Source], jobs: int) -> tuple[Path, Reached]:
+    """Return a copy of the tree, and what tests that concern these files come by in it; keep both."""
+    clean = folder / "tree"
+    skipped = [".git", ".venv*", "dist", "site", ".*_cache", ".hypothesis", "results"]
+    skipped += ["__pycache__"] * clean.exists()  # those of the copy know kernels that ours may not
+    ignore = shutil.ignore_patterns(*skipped)
+    shutil.copytree(ROOT, clean, ignore=ignore, copy_function=brought, dirs_exist_ok=True)
     places = {test for source in sources for test in concerning(source.path)}
-    files = sorted({file for place in places for file in within(place)})
-    reached = run_once(clean, folder, files, options.jobs)
-    if options.reached:
-        options.reached.write_text(json.dumps(reached))
-    return clean, reached
-
-
-def run_once(clean: Path, folder: Path, files: list[str], jobs: int) -> Reached:
-    """Run tests without any change, and note what they come by; leave out those that fail."""
-    # Several parts for each job: what compiles first, compiles for all.
-    parts = [part for k in range(3 * jobs) if (part := files[k :: 3 * jobs])]
-
-    def run(k: int) -> dict[str, dict]:
-        found = folder / f"reached-{k}.json"
-        _, said = pytest_in(clean, ["--continue-on-collection-errors", *parts[k]], REACH_OUT=str(found))
-        if not found.exists():
-            raise SystemExit(said[-5000:])
-        return json.loads(found.read_text())
-
+    needed = {piece for place in places for piece in within(place)}
+    rooms = [str(room.relative_to(ROOT)) for room in (ROOT / PACKAGE).iterdir()]
+    # What other runs have noted of tests that concern other modules: some come by these files too.
+    known = {piece for place in ["tests", *rooms] for piece in within(place) if is_noted(folder, piece)}
     with ThreadPoolExecutor(jobs) as pool:
-        runs = list(pool.map(run, range(len(parts))))
-    if wrong := sorted(place for found in runs for place in found["failed"]):
+        found = list(pool.map(lambda piece: kept(clean, folder, piece), sorted(needed | known)))
+    if wrong := sorted(place for what in found for place in what["failed"]):
         print("left out, since they fail without any change:", *wrong, sep="\n  ", flush=True)
-    return {test: what for found in runs for test, what in found["passed"].items()}
+    return clean, {test: lines for what in found for test, lines in what["passed"].items()}
+
+
+def brought(source: str, copy: str) -> None:
+    """Copy a file where it is missing, or older; mutants' trees have links to what was there."""
+    place = Path(copy)
+    if not place.exists() or place.stat().st_mtime < Path(source).stat().st_mtime:
+        place.unlink(missing_ok=True)
+        shutil.copy2(source, copy)
+
+
+def kept(clean: Path, folder: Path, piece: str) -> Any:
+    """Return what the tests of a file, or the examples of a room, come by: as noted before, or run now."""
+    note = note_of(folder, piece)
+    if not is_noted(folder, piece):
+        found = folder / f"{note.stem}.new"
+        _, said = pytest_in(clean, [piece], LONGEST, REACH_OUT=str(found))
+        if not found.exists():
+            print(f"no test of {piece} is known, since its run ended with:", said[-2000:], flush=True)
+            found.write_text(json.dumps({"passed": {}, "failed": [piece]}))
+        found.replace(note)
+    return json.loads(note.read_text())
+
+
+def note_of(folder: Path, piece: str) -> Path:
+    return folder / f"{piece.replace(os.sep, '.')}.json"
+
+
+def is_noted(folder: Path, piece: str) -> bool:
+    note = note_of(folder, piece)
+    return note.exists() and note.stat().st_mtime >= (ROOT / piece).stat().st_mtime
 
 
 def within(test: str) -> list[str]:
-    """Return the files of a folder with tests, or the file that it is."""
+    """Return the files of a folder with tests, or the file that it is; of modules, the room."""
+    if Path(test).is_relative_to(PACKAGE):
+        return [str(Path(*Path(test).parts[: len(PACKAGE.parts) + 1]))]
     found = sorted((ROOT / test).rglob("test_*.py")) or [ROOT / test]
     return [str(path.relative_to(ROOT)) for path in found]
 

@@ -73,6 +73,15 @@ class Source:
                     found = range(top, node.end_lineno + 1)
         return found
 
+    def is_default(self, change: Change) -> bool:
+        """Whether it changes what a function, or a field of a class, is given where nothing is."""
+        return any(
+            self.start(default) <= change[0] < self.end(default)
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+            for default in defaults_of(node)
+        )
+
     def differs(self, change: Change) -> bool:
         try:
             return ast.dump(ast.parse(self.changed(change))) != ast.dump(self.tree)
@@ -91,6 +100,12 @@ class Source:
     def diff(self, change: Change) -> str:
         old, new = (text.decode().splitlines(keepends=True) for text in (self.text, self.changed(change)))
         return "".join(difflib.unified_diff(old, new, str(self.path), "mutant", n=2))
+
+
+def defaults_of(node: ast.FunctionDef | ast.ClassDef) -> list[ast.expr]:
+    if isinstance(node, ast.ClassDef):
+        return [field.value for field in node.body if isinstance(field, ast.AnnAssign) and field.value]
+    return [default for default in [*node.args.defaults, *node.args.kw_defaults] if default]
 
 
 def nodes(node: ast.AST) -> Iterator[ast.AST]:

@@ -1,5 +1,6 @@
 """Small numbers between host and GPU, and launches that are kept; on torch's CPU, where there is no GPU."""
 
+import copy
 from types import SimpleNamespace
 
 import numpy as np
@@ -30,7 +31,7 @@ def home(monkeypatch):
 
 
 def parts(home, rows):
-    numbers = torch.tensor(rows, dtype=torch.float64, device=DEVICE)
+    numbers = torch.as_tensor(rows, dtype=torch.float64, device=DEVICE)
     room = home.scratch(numbers.numel())
     room[: numbers.numel()] = numbers.reshape(-1)
     return home.summed(room, *numbers.shape)
@@ -50,6 +51,19 @@ def test_sums_outlive_the_room_that_they_came_through(home):
     assert_array_equal(early.found, [1.0, 2.0, 3.0])
     assert_array_equal(late.numbers(), [4.0, 5.0])
     assert_array_equal(parts(home, [[1.0, 1.0]] * 5).numbers(), [2.0] * 5)  # more than there ever is room for
+
+
+def test_two_sums_take_one_launch_and_have_the_bits_that_they_have_alone(monkeypatch):
+    rng, launches, launch = np.random.default_rng(0), [], gpu_launch.launch
+    monkeypatch.setattr(gpu_launch, "launch", lambda *given: (launches.append(given[1]), launch(*given)))
+    home = exchange.Desk(torch.device(DEVICE, 0) if DEVICE == "cuda" else torch.device("cpu"))
+    rows = [rng.standard_normal(shape) for shape in ((3, 7), (1, 40_000), (2, 40))]
+    together = [parts(home, each) for each in rows]
+    assert launches == [(4,)]
+    assert_allclose(together[2].numbers(), rows[2].sum(1), rtol=1e-12)
+    assert launches == [(4,), (2,)]
+    for found, each in zip(together, rows, strict=True):
+        assert_array_equal(found.found, parts(home, each).numbers())
 
 
 def test_tables_are_there_until_the_next_few_were_sent(home):
@@ -114,6 +128,21 @@ def test_calls_of_one_kind_are_looked_at_once(monkeypatch):
         gpu_launch.launch(kernel, (3,), (A, unaligned, 7), options)
     assert len(kernel.calls) == 6
     assert len(ran) == 1
+
+
+def test_tensors_that_are_kept_come_first_and_copies_are_looked_at_anew(monkeypatch):
+    kernel, ran = Kernel(), launched(monkeypatch)
+    A, B = torch.zeros(4), torch.zeros(4)
+    kept = gpu_launch.Kept(A)
+    copied = copy.deepcopy(kept)
+    for first in (kept, kept, copied, gpu_launch.Kept(A.double())):
+        gpu_launch.launch(kernel, (3,), (B, 7), {"R": 5, "WIDE": True}, first)
+    assert [grid for grid, _ in kernel.calls] == [(3,)] * 2  # one for each type
+    assert [plain for _, _, plain in ran] == [(Z.data_ptr(), B.data_ptr(), 7) for Z in (A, *copied.tensors)]
+    assert copied.tensors[0].data_ptr() != A.data_ptr()
+    unaligned = gpu_launch.Kept(torch.zeros(5)[1:])
+    gpu_launch.launch(kernel, (3,), (B, 7), {"R": 5, "WIDE": True}, unaligned)
+    assert len(ran) == 2
 
 
 def test_the_interpreter_is_asked_each_time_and_few_kinds_are_kept(monkeypatch):

@@ -5,6 +5,7 @@ is not taken, the error names the argument). It is *wrong* if no answer is right
 names the argument. Nothing else may happen: no crash, no error from deep inside.
 """
 
+import functools
 import re
 from dataclasses import dataclass
 
@@ -152,13 +153,15 @@ def model():
     return rf.MatrixCompletion(1, regularization=1.0, bias=False, random_state=0)
 
 
-FITTED = model().fit(PAIRS, VALUES)
+@functools.cache
+def fitted():
+    return model().fit(PAIRS, VALUES)
 
 
 def refitted(X=PAIRS[:4], y=VALUES[:4], weights=None, how="partial_fit"):
-    fitted = model()
-    vars(fitted).update(vars(FITTED))
-    return getattr(fitted, how)(X, y, weights).predict(PAIRS)
+    again = model()
+    vars(again).update(vars(fitted()))
+    return getattr(again, how)(X, y, weights).predict(PAIRS)
 
 
 def tables(pairs):
@@ -212,11 +215,18 @@ BETWEEN = np.array(
 
 
 def placed(X=BETWEEN, y=VALUES, weights=None, points=LEFT):
-    fitted = rf.LowRankDistance(1, points=points, regularization=1.0, max_iter=20).fit(X, y, weights)
-    return fitted.predict(BETWEEN)
+    return distance(X, y, weights, points).predict(BETWEEN)
 
 
-DISTANCES = rf.LowRankDistance(1, points=LEFT, regularization=1.0, max_iter=20).fit(BETWEEN, VALUES)
+def distance(X=BETWEEN, y=VALUES, weights=None, points=LEFT):
+    return rf.LowRankDistance(1, points=points, regularization=1.0, max_iter=20).fit(X, y, weights)
+
+
+@functools.cache
+def fitted_distance():
+    return distance()
+
+
 # A row or column never seen is no error for these: the mean is predicted, room is made for it.
 LABELS = ("negative", "least int64", "strings", "too large", "2**32", "largest int64", "largest uint64")
 NEW = ("a little too large", "too large", "2**32", "largest int64", "largest uint64", "2**70")
@@ -230,7 +240,7 @@ INDICES = {
     "Triplets": Entrance(lambda a: value(rf.Triplets(a, 5)), TRIPLETS, "triplets", ("too short", "too long")),
     "LowRankDistance": Entrance(placed, BETWEEN, "X|samples?"),
     "LowRankDistance predict": Entrance(
-        lambda a: DISTANCES.predict(a), BETWEEN, "X|samples?", ("too short", "too long")
+        lambda a: fitted_distance().predict(a), BETWEEN, "X|samples?", ("too short", "too long")
     ),
     "Multinomial rows": Entrance(lambda a: value(table(rows=a)), ROWS, "rows"),
     "Multinomial cols": Entrance(lambda a: value(table(cols=a)), COLS, "cols"),
@@ -251,15 +261,15 @@ INDICES = {
     "fit": Entrance(
         lambda a: model().fit(a, VALUES).predict(PAIRS), PAIRS, "X", ("a little too large",), LABELS
     ),
-    "predict": Entrance(lambda a: FITTED.predict(a), PAIRS, "X", (*NEW, *LENGTHS), LABELS[:3]),
-    "predict_at rows": Entrance(lambda a: FITTED.predict_at(a, COLS), ROWS, "rows"),
-    "predict_at cols": Entrance(lambda a: FITTED.predict_at(ROWS, a), COLS, "cols"),
+    "predict": Entrance(lambda a: fitted().predict(a), PAIRS, "X", (*NEW, *LENGTHS), LABELS[:3]),
+    "predict_at rows": Entrance(lambda a: fitted().predict_at(a, COLS), ROWS, "rows"),
+    "predict_at cols": Entrance(lambda a: fitted().predict_at(ROWS, a), COLS, "cols"),
     "partial_fit": Entrance(lambda a: refitted(a), PAIRS[:4], "X", ("a little too large",), LABELS),
     "fold_in": Entrance(
         lambda a: refitted(a, how="fold_in"), PAIRS[:4], "X", ("a little too large",), LABELS
     ),
-    "recommend": Entrance(lambda a: FITTED.recommend(a).scores, ROWS[:3], "rows?", ("0-d", *LENGTHS)),
-    "similar": Entrance(lambda a: FITTED.similar(a).cosines, COLS[:3], "columns?", ("0-d", *LENGTHS)),
+    "recommend": Entrance(lambda a: fitted().recommend(a).scores, ROWS[:3], "rows?", ("0-d", *LENGTHS)),
+    "similar": Entrance(lambda a: fitted().similar(a).cosines, COLS[:3], "columns?", ("0-d", *LENGTHS)),
 }
 NUMBERS = {
     "Completion values": Entrance(lambda a: value(completion(values=a)), VALUES, "values"),
@@ -293,7 +303,7 @@ NUMBERS = {
     ),
     "LowRankDistance y": Entrance(lambda a: placed(y=a), VALUES, "y|samples?"),
     "LowRankDistance weights": Entrance(lambda a: placed(weights=a), VALUES, "sample_weight"),
-    "LowRankDistance transform": Entrance(lambda a: DISTANCES.transform(a), LEFT, "X", LENGTHS[1:]),
+    "LowRankDistance transform": Entrance(lambda a: fitted_distance().transform(a), LEFT, "X", LENGTHS[1:]),
     "Multinomial weights": Entrance(lambda a: value(table(weights=a)), VALUES, "weights"),
     "RankedPairs weights": Entrance(lambda a: value(ranked(weights=a)), VALUES[:4], "weights"),
     "PairRanker y": Entrance(lambda a: ranker(y=a), VALUES, "y|samples?"),
@@ -391,14 +401,12 @@ def test_ruined_sparse_matrices_are_refused_by_name(matrix):
 
 
 def test_the_positions_of_a_model_are_checked_before_a_kernel_goes_by_them():
-    fitted = model().fit(PAIRS, VALUES)
+    own = model().fit(PAIRS, VALUES)
     with pytest.raises(ValueError, match="read-only"):
-        fitted.observed_.indices[:] = 4_000_000_000
-    fitted.observed_ = fitted.observed_._replace(
-        indices=np.full_like(fitted.observed_.indices, 4_000_000_000)
-    )
+        own.observed_.indices[:] = 4_000_000_000
+    own.observed_ = own.observed_._replace(indices=np.full_like(own.observed_.indices, 4_000_000_000))
     with pytest.raises(ValueError, match="an index is 4000000000, and there are 3 columns"):
-        fitted.partial_fit(PAIRS[:1], VALUES[:1])
+        own.partial_fit(PAIRS[:1], VALUES[:1])
 
 
 def test_masked_numbers_are_missing():

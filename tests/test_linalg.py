@@ -130,6 +130,32 @@ def test_svd_of_product_agrees_with_the_dense_one(rank, seed, exponent):
     np.testing.assert_allclose((U * s) @ V.T, L @ R.T, atol=1e-13 * np.abs(L).max() * 10)
 
 
+@pytest.mark.parametrize("exponent", [0, 9])  # by Grams, and by QR
+def test_rounding_does_not_choose_the_signs_of_an_svd_of_a_product(exponent, monkeypatch):
+    rng = np.random.default_rng(0)
+    L = rng.standard_normal((9, 3)) * np.logspace(0, -exponent, 3)
+    R = rng.standard_normal((7, 3))
+    U, _, V = svd_of_product(L, R)
+    for name in ("svd", "eigh", "qr"):
+        monkeypatch.setattr(np.linalg, name, turned_over(getattr(np.linalg, name)))
+    other, _, across = svd_of_product(L, R)
+    np.testing.assert_allclose(other, U, atol=1e-10)
+    np.testing.assert_allclose(across, V, atol=1e-10)
+    products = U.T @ L
+    assert (products[range(3), np.abs(products).argmax(axis=1)] > 0).all()
+
+
+def turned_over(routine):
+    """A routine of LAPACK's that gives its vectors the other signs."""
+
+    def turned(*arguments, **options):
+        found = routine(*arguments, **options)
+        turns = {"U": -1.0, "Vh": -1.0, "eigenvectors": -1.0, "Q": -1.0, "R": -1.0}
+        return type(found)(*(turns.get(name, 1.0) * getattr(found, name) for name in found._fields))
+
+    return turned
+
+
 @pytest.mark.parametrize("both", [True, False])
 @pytest.mark.parametrize("rank", [0, 1, 2])
 def test_svd_of_product_of_factors_that_lack_rank(rank, both):

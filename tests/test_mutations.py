@@ -1,11 +1,14 @@
 """What counts as a mutant."""
 
+import json
+import os
 from pathlib import Path
 
 import pytest
 
+import mutants as mutation_testing
 from mutant_tests import PACKAGE, Chooser, Mentions
-from mutants import ROOT, Judge, concerning
+from mutants import ROOT, Judge, concerning, kept, within
 from mutations import Source, mutants
 
 
@@ -70,6 +73,13 @@ def test_a_statement_ends_where_its_body_begins(tmp_path):
     assert source.statement((text.index("1"), 0, "")) == range(5, 8)
 
 
+def test_defaults_are_those_of_functions_and_of_fields(tmp_path):
+    text = "def f(a, b=1, *, c=2):\n    return 3\nclass A:\n    x: int = 4\n    y = 5\n"
+    (tmp_path / "module.py").write_text(text)
+    source = Source(tmp_path, Path("module.py"))
+    assert [source.is_default((text.index(n), 0, "")) for n in "12345"] == [True, True, False, True, False]
+
+
 OWN = "tests/geometry/test_a.py"
 SLOW, QUICK, SECOND, CALLER, OF_COSTS = (
     f"{OWN}::slow", f"{OWN}::quick[1]", f"{OWN}::quick[2]", f"{OWN}::caller", "tests/costs/test_b.py::f",
@@ -104,7 +114,45 @@ def test_a_mutant_meets_one_case_of_each_test_of_its_line_first(tmp_path, budget
     assert chooser.chosen(source, change, ("tests/geometry",)) == expected
 
 
+def test_one_test_of_each_way_through_a_function_comes_first():
+    ways = {"a": 6, "b": 6, "c": 14, "d": 6, "e": 2}
+    reached = {test: (1.0, {"geometry/a.py": way | 1}) for test, way in ways.items()}
+    chooser = Chooser(reached, Mentions({}), budget=1.0)
+    assert chooser.one_of_each_way(list("abcde"), "geometry/a.py", 0b1110) == list("acebd")
+
+
 def test_after_the_deadline_there_is_no_verdict():
     source = Source(ROOT, PACKAGE / "geometry/base.py")
     judge = Judge(Path(), Chooser(REACHED, Mentions({}), budget=1.0), deadline=0.0)
     assert judge.verdict(source, (0, 0, "")) == ""
+
+
+def test_what_a_file_of_tests_comes_by_is_noted_once_whether_its_run_ends_or_not(tmp_path, monkeypatch):
+    runs, noted = [], {"passed": {f"{OWN}::quick": [1.0, {"geometry/a.py": 8}]}, "failed": []}
+
+    def pytest_in(tree, tests, limit, REACH_OUT):
+        runs.extend(tests)
+        if tests == [OWN]:
+            Path(REACH_OUT).write_text(json.dumps(noted))
+        return None, "killed"
+
+    monkeypatch.setattr(mutation_testing, "ROOT", tmp_path)
+    monkeypatch.setattr(mutation_testing, "pytest_in", pytest_in)
+    for test in (OWN, "tests/test_dies.py"):
+        (tmp_path / test).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / test).write_text("")
+    for _ in range(2):
+        assert kept(tmp_path, tmp_path, OWN) == noted
+        assert kept(tmp_path, tmp_path, "tests/test_dies.py") == {
+            "passed": {},
+            "failed": ["tests/test_dies.py"],
+        }
+    assert runs == [OWN, "tests/test_dies.py"]
+    os.utime(tmp_path / OWN, (2**33, 2**33))  # changed since
+    kept(tmp_path, tmp_path, OWN)
+    assert runs[2:] == [OWN]
+
+
+def test_examples_of_a_module_are_run_with_those_of_its_room():
+    assert within(str(PACKAGE / "data/io/text.py")) == [str(PACKAGE / "data")]
+    assert "tests/data/io/test_files.py" in within("tests/data")

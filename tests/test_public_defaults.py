@@ -7,7 +7,9 @@ writes the table again. Constants within the package are not in it: what they do
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 import sys
 from collections.abc import Iterator
 from enum import Enum
@@ -51,6 +53,34 @@ def found() -> list[str]:
 
 def test_the_defaults_are_those_of_the_table():
     assert found() == TABLE.read_text(encoding="utf-8").splitlines(), "is that meant? Then write it again"
+
+
+def overridden() -> Iterator[tuple[str, Any, Any]]:
+    """Yield each parameter of a method that overrides another, with its default and that of the other."""
+    names = [m.name for m in pkgutil.walk_packages(rf.__path__, "rankfold.") if "__main__" not in m.name]
+    values = (value for name in names for value in vars(importlib.import_module(name)).values())
+    for kind in {value for value in values if isinstance(value, type)}:
+        for name, method in inspect.getmembers(kind, inspect.isfunction):
+            others = [vars(base).get(name) for base in kind.__mro__[1:]]
+            other = next(filter(inspect.isfunction, others), None)
+            if (
+                name != "__init__"
+                and name in vars(kind)
+                and other
+                and method.__module__.startswith("rankfold")
+            ):
+                defaults = [inspect.signature(function).parameters for function in (method, other)]
+                for parameter in defaults[0].keys() & defaults[1].keys():
+                    own, due = (of[parameter].default for of in defaults)
+                    yield f"{kind.__qualname__}.{name}({parameter})", own, due
+
+
+def test_a_method_has_the_defaults_of_the_one_it_overrides():
+    """Whichever cost, solver or store is at hand: `start(rank)` means the same seed, say."""
+    found = list(overridden())
+    assert len(found) > 500
+    different = {name for name, own, due in found if own != due and inspect.Parameter.empty is not own}
+    assert different == {"_ModelPacker.pack(where)"}  # a word of its messages
 
 
 if __name__ == "__main__":

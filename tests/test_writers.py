@@ -1,6 +1,7 @@
 """Whatever writes a file keeps the old one where the new one cannot be finished."""
 
 import errno
+import functools
 import os
 
 import numpy as np
@@ -15,45 +16,48 @@ from rankfold.experiments.running import Plan, Setting
 from rankfold.report import DataSummary, Report, figure, write_report
 
 
+@functools.cache
 def result():
     data = rf.data.random_completion((20, 15), 1, 3, seed=0)
     cost = rf.Completion(data.rows, data.cols, data.values, data.shape)
     return rf.minimize(rf.Problem.of(cost, 1), rf.ConjugateGradient(), max_iterations=2)
 
 
-RESULT = result()
-ROWS = np.arange(4)
-REPORT = Report(
-    data=DataSummary.of(ROWS, ROWS, ROWS + 1.0, (4, 4), "ratings.csv"),
-    rank=1,
-    trace=RESULT.trace,
-    seconds=1.0,
-    singular_values=np.ones(1),
-    residuals=np.ones(4),
-    errors={},
-    held_out=0,
-    settings={},
-    command="",
-)
-PICTURE = np.tile(np.eye(4)[:, :, None], 3)
-DEMO = demo.Demo(PICTURE, np.eye(4) > 0, PICTURE, RESULT, 1.0)
-GH = next(figure for figure in FIGURES if figure.name == "gh")
-CURVES = Curves(tuple(Run(c.label, 0, RESULT.trace) for c in GH.competitors))
+def report():
+    rows = np.arange(4)
+    return Report(
+        data=DataSummary.of(rows, rows, rows + 1.0, (4, 4), "ratings.csv"),
+        rank=1,
+        trace=result().trace,
+        seconds=1.0,
+        singular_values=np.ones(1),
+        residuals=np.ones(4),
+        errors={},
+        held_out=0,
+        settings={},
+        command="",
+    )
+
+
+def demonstration():
+    picture = np.tile(np.eye(4)[:, :, None], 3)
+    return demo.Demo(picture, np.eye(4) > 0, picture, result(), 1.0)
 
 
 def write_figure(path):
-    plan = Plan(SCALES["small"], Setting(), 0)
-    reproduction.write_figure(GH, CURVES, plan, 1.0, path.parent)
+    gh, plan = next(figure for figure in FIGURES if figure.name == "gh"), Plan(SCALES["small"], Setting(), 0)
+    curves = Curves(tuple(Run(competitor.label, 0, result().trace) for competitor in gh.competitors))
+    reproduction.write_figure(gh, curves, plan, 1.0, path.parent)
 
 
 WRITERS = {
-    "trace.csv": RESULT.trace.to_csv,
-    "trace.json": RESULT.trace.to_json,
-    "report.html": lambda path: write_report(REPORT, path),
-    "plot.png": lambda path: figure.draw(REPORT, path),
-    "plot.PDF": lambda path: figure.draw(REPORT, path),
-    "demo.png": lambda path: demo.draw(DEMO, path),
-    "demo.csv": lambda path: demo.write_known(DEMO, path),
+    "trace.csv": lambda path: result().trace.to_csv(path),
+    "trace.json": lambda path: result().trace.to_json(path),
+    "report.html": lambda path: write_report(report(), path),
+    "plot.png": lambda path: figure.draw(report(), path),
+    "plot.PDF": lambda path: figure.draw(report(), path),
+    "demo.png": lambda path: demo.draw(demonstration(), path),
+    "demo.csv": lambda path: demo.write_known(demonstration(), path),
     "gh.png": write_figure,
     "gh.csv": write_figure,
     "gh.json": write_figure,

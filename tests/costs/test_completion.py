@@ -1,5 +1,7 @@
 """Completion as a cost over a store; what the store computes is tested in tests/entries."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -9,6 +11,7 @@ from costs.losses import FORMULAS, named
 from costs.suite import close
 from entries.stores import draw, factors, in_memory
 from rankfold.costs import Completion, Cost, Loss
+from rankfold.costs.start import shortened
 
 
 def cost_of(entries, loss="square"):
@@ -70,3 +73,11 @@ def test_counts_of_any_size_have_a_start_that_is_better_than_zero(largest):
     cost = rf.Completion(rows, cols, rng.integers(0, largest + 1, rows.size), (20, 15), loss="poisson")
     U, s, V = cost.start(3)
     assert cost.value(U * s, V) < cost.value_at_zero
+
+
+@pytest.mark.parametrize(("reach", "halved"), [(20.0, 16.0), (16.0, 8.0), (3.0, 2.0), (0.0, 16.0 / 2**60)])
+def test_a_start_is_halved_until_it_is_better_than_zero_but_not_for_ever(reach, halved):
+    cost = SimpleNamespace(quadratic=False, value_at_zero=1.0)
+    cost.value = lambda L, R: np.nan if L.max() > 16 else float(L.max() >= reach)
+    s = shortened(cost, np.eye(2), np.array([16.0, 4.0]), np.eye(2))
+    assert s.tolist() == [halved, halved / 4]

@@ -114,10 +114,9 @@ def test_the_start_and_the_solve(costs):
     plain, moved = costs
     if not (HAS_GPU or plain.quadratic):
         pytest.skip("too much for the interpreter")
-    ridge, runs, most = rf.Frobenius(0.01), [], 5 if HAS_GPU else 1
-    for _ in range(
-        2 if HAS_GPU or not isinstance(moved.core, rf.Completion) else 1
-    ):  # the interpreter is slow
+    quick = HAS_GPU or not isinstance(moved.core, rf.Completion)  # the interpreter is slow
+    ridge, runs, most = rf.Frobenius(0.01), [], 5 if quick else 1
+    for _ in range(2 if quick else 1):
         problem = rf.Problem.of(moved + ridge, 2)
         with nothing_tall_leaves(LEFT, RIGHT, N1, N2):
             runs.append(rf.minimize(problem, "cg", problem.start(), max_iterations=most))

@@ -33,12 +33,15 @@ def build(shape=SHAPE, **ridges):
 )
 def test_wide_matrices_and_conjugate_gradients(ridges, monkeypatch):
     L, R = factors(SHAPE, 2, count=1)
-    tall = build(**ridges).evaluate(L, R)
+    cost = build(**ridges)
+    tall = cost.evaluate(L, R)
     transposed = {{"rows": "cols", "cols": "rows"}.get(name, name): ridge for name, ridge in ridges.items()}
-    wide = build(SHAPE[::-1], **transposed).evaluate(R, L)
+    turned = build(SHAPE[::-1], **transposed)
+    wide = turned.evaluate(R, L)
     monkeypatch.setattr(offsets, "MAX_FACTORED", 0)
     iterated = build(**ridges)
     assert iterated._system.factor is None
+    assert [len(each._system.K) for each in (cost, turned, iterated)] == [8] * 3  # of the shorter side, and μ
     for value, f_L, f_R in ((wide.value, wide.f_R, wide.f_L), iterated.evaluate(L, R)):
         assert_allclose(value, tall.value, rtol=1e-11)
         assert_allclose(f_L, tall.f_L, atol=1e-11)

@@ -190,6 +190,7 @@ def test_relative_error_refuses_what_is_no_such_matrix():
         instance.relative_error(instance.L * np.nan, instance.R)
     with pytest.raises(ValueError, match="count must be between 0 and 312"):
         instance.held_out(313)
+    assert len(instance.held_out(312)) == 312
 
 
 @pytest.mark.parametrize("axis", [0, 1])

@@ -37,7 +37,13 @@ def variables(size: int) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "NUMBA_NUM_THREADS": "1",
         "TORCH_CPP_LOG_LEVEL": "ERROR",
-        "PYTHONPATH": os.pathsep.join([str(TESTS), str(Path(rankfold.__file__).parents[1])]),
+        "PYTHONPATH": os.pathsep.join(
+            [
+                str(TESTS),
+                str(Path(rankfold.__file__).parents[1]),
+                *filter(None, [os.environ.get("PYTHONPATH")]),
+            ]
+        ),
     }
 
 
@@ -48,21 +54,22 @@ def words(size: int, folder: Path) -> str:
 
 def on_ranks(size: int, folder: Path, *tasks: str) -> list[dict[str, Any]]:
     """Return what each process found out of each task."""
-    return in_turn(folder, (size, tasks))[0]
+    in_turn(folder, {"size": size, "tasks": tasks})
+    return found(folder, size)
 
 
-def in_turn(folder: Path, *groups: tuple[int, tuple[str, ...]]) -> list[list[dict[str, Any]]]:
-    """Return what processes of one group after another found."""
-    with forks(folder, *({"size": size, "tasks": tasks} for size, tasks in groups)) as parent:
-        assert parent.wait(LIMIT) == 0, words(max(size for size, _ in groups), folder)
-    return [[found(folder, rank, size) for rank in range(size)] for size, _ in groups]
+def in_turn(folder: Path, *groups: dict[str, Any]) -> None:
+    """Let processes of one group after another do what they are to."""
+    with forks(folder, *groups) as parent:
+        assert parent.wait(LIMIT) == 0, words(max(group["size"] for group in groups), folder)
 
 
 @contextlib.contextmanager
 def forks(folder: Path, *groups: dict[str, Any]) -> Iterator[subprocess.Popen[bytes]]:
     """Start a process that imports for all, and becomes one group after another; none is left behind.
 
-    A group has a `size`, and does `tasks`, or is a `command`; one that `may fail` does not end it.
+    A group has a `size`, and does `tasks`, or is a `command`, whose words go to a `folder` of their own; one
+    that `may fail` does not end it.
     """
     env = {name: text for name, text in variables(groups[0]["size"]).items() if name != "RANK"}
     env["GROUPS"] = json.dumps([{"port": free_port(), **group} for group in groups])
@@ -77,6 +84,6 @@ def forks(folder: Path, *groups: dict[str, Any]) -> Iterator[subprocess.Popen[by
         parent.wait()
 
 
-def found(folder: Path, rank: int, size: int) -> Any:
-    """Return what a process wrote down."""
-    return pickle.loads((folder / f"found-{rank}-of-{size}").read_bytes())
+def found(folder: Path, size: int) -> list[Any]:
+    """Return what each process of a group wrote down."""
+    return [pickle.loads((folder / f"found-{rank}-of-{size}").read_bytes()) for rank in range(size)]

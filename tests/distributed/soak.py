@@ -41,9 +41,9 @@ def uninterrupted(folder: Path) -> Any:
     return on_threads(SIZE, lambda group: Tasks(group, folder).at_once())[0]
 
 
-def killed_and_resumed(folder: Path, victim: int, moment: float, task: str = TASK) -> Report:
+def killed_and_resumed(folder: Path, victim: int, moment: float) -> Report:
     """Kill one process so long after the first checkpoint, and start the run again."""
-    groups = {"size": SIZE, "tasks": [task], "may fail": True}, {"size": SIZE, "tasks": [AGAIN]}
+    groups = {"size": SIZE, "tasks": [TASK], "may fail": True}, {"size": SIZE, "tasks": [AGAIN]}
     with forks(folder, *groups) as parent:
         _until(lambda: (folder / "run" / "manifest.json").exists(), [parent])
         time.sleep(moment)
@@ -54,7 +54,7 @@ def killed_and_resumed(folder: Path, victim: int, moment: float, task: str = TAS
         waited = time.monotonic() - began
         assert parent.wait(LIMIT) == 0, words(SIZE, folder)
     half = [path.name for path in (folder / "run").rglob("*.tmp")]
-    return Report(found(folder, 0, SIZE)[AGAIN], waited, words(SIZE, folder), half)
+    return Report(found(folder, SIZE)[0][AGAIN], waited, words(SIZE, folder), half)
 
 
 def restarted(folder: Path, moment: float) -> Any:
@@ -75,7 +75,7 @@ def restarted(folder: Path, moment: float) -> Any:
         if agent.poll() is None:
             agent.kill()
     assert code == 0, (folder / "words").read_text()
-    return found(folder, 0, SIZE)[TASK]
+    return found(folder, SIZE)[0][TASK]
 
 
 def _until(condition: Any, processes: list[Any]) -> None:

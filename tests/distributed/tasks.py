@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from dataclasses import dataclass
@@ -166,22 +167,26 @@ class Tasks:
             ],
         }
 
-    def endless(self, pause=0.05):
+    def endless(self, callback=lambda _: time.sleep(0.05)):
         """A run that takes a while, and goes on from where another one was killed."""
         path = self.folder / "run"
         resume = path if (path / "manifest.json").exists() else None
         checkpoint = rf.Checkpoint(path, every=1)
-        result = self.run(
-            max_iterations=40, checkpoint=checkpoint, resume=resume, callback=lambda _: time.sleep(pause)
-        )
+        result = self.run(max_iterations=40, checkpoint=checkpoint, resume=resume, callback=callback)
         return bits(result), result.iterations
 
-    def slow(self):
-        """The same, so slow that whoever kills it comes in time, however busy the machine is."""
-        return self.endless(pause=1.0)
-
     def at_once(self):
-        return self.endless(pause=0.0)
+        return self.endless(None)
+
+    def killed(self):
+        """The same, of which the last process ends in the middle, as by the kernel's hand."""
+
+        def ended(progress):
+            if progress.iteration == 3 and self.group.rank == self.group.size - 1:
+                (self.folder / "killed").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        return self.endless(ended)
 
     def one_fails(self):
         group._FAILING = 0.2  # seconds for the others to fail alike, which they do not

@@ -1,6 +1,6 @@
 """One mind: clock, callback, Ctrl-C, errors and arguments of all processes, and what they leave on disk.
 
-One start-up serves all tests: of three processes, then of two.
+One start-up serves all tests: of three processes, then of two, of which some are killed, and of the command.
 """
 
 from __future__ import annotations
@@ -8,14 +8,19 @@ from __future__ import annotations
 import json
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 
+import rankfold as rf
+from distributed import launching
 from distributed.cases import CASES, ON_THREE, ON_TWO
 from distributed.comparing import assert_same_run
-from distributed.launching import in_turn
+from distributed.shards import write_shards
+from distributed.soak import uninterrupted
 from distributed.tasks import SOLVERS, Tasks
 from distributed.threads import on_threads
 from distributed.worker import one_process, summary
+from rankfold.data import read_triples
 
 pytest.importorskip("torch")
 SIZE = 3
@@ -27,33 +32,45 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def both(folder):
-    """What each of three processes found, by task; the last one breaks their connections. Then of two."""
-    tasks = (
-        "resumed",
-        "callback",
-        "interrupt",
-        "arguments",
-        "alike",
-        "dtype",
-        "places",
-        "one fails",
-    )
-    on_three = *ON_THREE, *(f"task:{name}" for name in tasks)
+def alone():
+    """Each run in one process; its kernels are on disk then, for all processes that follow."""
+    return {name: summary(CASES[name](one_process)) for name in (*ON_THREE, *ON_TWO)}
+
+
+COLUMNS = "--row", "user", "--col", "item", "--value", "stars"
+OPTIONS = "--rank", "2", "--no-bias", "--regularization", "0", "--json"
+
+
+@pytest.fixture(scope="module")
+def processes(folder, alone):
+    """Three processes, of which the last one breaks their connections; then two, again and again."""
+    tasks = "resumed", "callback", "interrupt", "arguments", "alike", "dtype", "places", "one fails"
     more = ["task:on gpus"] if find_spec("triton") else []
-    on_two = *ON_TWO, "task:resumed elsewhere", "task:damaged", *more
-    return in_turn(folder, (SIZE, on_three), (2, on_two))
+    for name in ("killed", "command"):
+        (folder / name).mkdir()
+    write_shards(folder)
+    words = "complete", f"{folder}/shards/*", *COLUMNS, *OPTIONS, "-o", f"{folder}/model.rankfold"
+    killed = {"size": 2, "folder": str(folder / "killed")}
+    launching.in_turn(
+        folder,
+        {"size": SIZE, "tasks": (*ON_THREE, *(f"task:{name}" for name in tasks))},
+        {"size": 2, "tasks": (*ON_TWO, "task:resumed elsewhere", "task:damaged", *more)},
+        killed | {"tasks": ["task:killed"], "may fail": True},
+        killed | {"tasks": ["task:at once"]},
+        {"size": 2, "folder": str(folder / "command"), "command": words},
+    )
 
 
 @pytest.fixture(scope="module")
-def found(both):
-    return both[0]
+def found(processes, folder):
+    """What each of three processes found, by task."""
+    return launching.found(folder, SIZE)
 
 
 @pytest.fixture(scope="module")
-def others(both):
+def others(processes, folder):
     """What two processes make of what three wrote."""
-    return both[1]
+    return launching.found(folder, 2)
 
 
 def every(found, task):
@@ -61,9 +78,9 @@ def every(found, task):
 
 
 @pytest.mark.parametrize("name", [*ON_TWO, *ON_THREE])
-def test_a_run_in_processes_is_that_of_one(found, others, name):
+def test_a_run_in_processes_is_that_of_one(found, others, alone, name):
     ranks = found if name in ON_THREE else others
-    assert_same_run([rank[name] for rank in ranks], summary(CASES[name](one_process)))
+    assert_same_run([rank[name] for rank in ranks], alone[name])
 
 
 def test_a_resumed_run_has_the_same_bits(found):
@@ -155,3 +172,25 @@ def test_an_error_of_one_is_told_to_the_others_at_once(found):
     for other in (said[0], said[2]):
         assert other.startswith("RanksError: ")
         assert "process 1 failed: ValueError: only here" in other
+
+
+def test_a_killed_run_goes_on_to_the_same_bits(processes, folder):
+    """The others end at once, and no half file is left."""
+    place = folder / "killed"
+    assert launching.found(place, 2)[0]["task:at once"] == uninterrupted(folder / "whole")
+    waited = (folder / "ended-2").stat().st_mtime - (place / "killed").stat().st_mtime
+    assert waited < 60  # far less than processes wait for one that lives
+    assert "cannot reach the others" in launching.words(2, place)
+    assert not list((place / "run").rglob("*.tmp"))
+
+
+def test_the_command_writes_one_model(processes, folder):
+    """As torchrun would start it: both processes read, one speaks and writes."""
+    triples = read_triples(folder / "whole.parquet")
+    said = json.loads((folder / "command" / "words-0").read_text())
+    assert (said["processes"], said["entries"], said["shape"]) == (2, len(triples), [120, 40])
+    assert (folder / "command" / "words-1").read_text() == ""
+    model = rf.load(folder / "model.rankfold")
+    predicted = model.predict([("u003", int(triples.col_labels[5]))])
+    np.testing.assert_allclose(predicted, model.predict_at([3], [5]))
+    assert np.abs(model.predict_at(triples.rows, triples.cols) - triples.values).max() < 1e-4

@@ -1,18 +1,15 @@
-"""Many files, read by several processes, and what becomes of them: entries, models, one file at the end."""
+"""Many files, read by several processes, and what becomes of them: entries and models."""
 
 from __future__ import annotations
 
-import json
 import warnings
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 from sklearn.exceptions import ConvergenceWarning
 
 import rankfold as rf
-from distributed.launching import LIMIT, forks, words
+from distributed.shards import write_shards
 from distributed.tasks import Tasks
 from distributed.threads import on_threads
 from rankfold.costs.completion import Completion
@@ -26,21 +23,10 @@ SIZE = 2
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Shards of one table, in Parquet and in CSV, with one crowded row; and the table as one file."""
+    """Shards of one table, and files that are no shards."""
     folder = tmp_path_factory.mktemp("loading")
-    data = rf.data.random_completion((120, 40), 2, 6, seed=0)
-    users = np.array([f"u{i:03d}" for i in range(120)])[data.rows]
-    items, order = 7 * data.cols - 100, np.random.default_rng(0).permutation(len(data.values))
-    (folder / "shards").mkdir()
+    write_shards(folder)
     (folder / "broken").mkdir()
-    for k, part in enumerate(np.array_split(order, 4)):
-        table = pa.table({"stars": data.values[part], "user": users[part], "item": items[part]})
-        if k:
-            parquet.write_table(table, folder / "shards" / f"{k}.parquet")
-        else:
-            table.to_pandas().to_csv(folder / "shards" / "0.csv", index=False)
-    whole = pa.table({"user": users, "item": items, "stars": data.values})
-    parquet.write_table(whole, folder / "whole.parquet")
     (folder / "broken" / "a.csv").write_text("a,b,1\n")
     (folder / "broken" / "b.csv").write_text("a,b,one\n" * 2)
     return folder
@@ -134,20 +120,3 @@ def test_what_several_processes_do_not_do_is_refused(found):
         assert "resume from a checkpoint" in warm
         assert "none whose name fits this pattern" in nothing
         assert "b.csv" in broken
-
-
-def test_the_command_writes_one_model(folder, triples):
-    """As torchrun would start it: both processes read, one speaks and writes."""
-    model = folder / "model.rankfold"
-    command = "complete", f"{folder}/shards/*", "--row", "user", "--col", "item", "--value", "stars"
-    options = "--rank", "2", "--no-bias", "--regularization", "0", "--json", "-o", str(model)
-    place = folder / "command"
-    with forks(place, {"size": SIZE, "command": [*command, *options]}) as parent:
-        assert parent.wait(LIMIT) == 0, words(SIZE, place)
-    said = json.loads((place / "words-0").read_text())
-    assert (said["processes"], said["entries"], said["shape"]) == (2, len(triples), [120, 40])
-    assert (place / "words-1").read_text() == ""
-    predicted = rf.load(model).predict([("u003", int(triples.col_labels[5]))])
-    np.testing.assert_allclose(predicted, rf.load(model).predict_at([3], [5]))
-    errors = rf.load(model).predict_at(triples.rows, triples.cols) - triples.values
-    assert np.abs(errors).max() < 1e-4

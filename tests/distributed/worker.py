@@ -1,7 +1,7 @@
 """One of several processes: does the tasks that it is asked for, in order, and writes down what it found.
 
-Without a RANK it becomes all of them, by forks, one group after another: what takes seconds to import is
-imported once.
+Without a RANK it becomes all of them, by forks, one group after another: what takes seconds to import, and
+kernels of runs that most groups do, are there once.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import traceback
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 import rankfold as rf
-from distributed.cases import CASES, CROSSED
+from distributed.cases import CASES, CROSSED, ON_THREE, ON_TWO
 from distributed.tasks import Tasks
 from rankfold.distributed import Group, spread_triples, start
 from rankfold.fingerprint import fingerprint
@@ -81,6 +82,7 @@ def the_command(*words: str) -> None:
 
 def forked(rank: int, folder: str, group: dict[str, Any]) -> int:
     """Start a process with this rank, whose words go to a file; return its number."""
+    folder = group.get("folder", folder)
     child = os.fork()
     if child:
         return child
@@ -108,7 +110,11 @@ def main(folder: str, *tasks: str) -> int:
     if "RANK" in os.environ:
         one_of_them(folder, *tasks)
         return 0
-    import_module("torch.distributed")
+    for name in ("torch.distributed", "numba", "rankfold.cli.app", "sklearn.base"):
+        import_module(name)
+    with mock.patch.dict(os.environ, RANKFOLD_NUM_THREADS="1"):  # a fork takes no threads along
+        for name in (*ON_TWO, *ON_THREE):
+            CASES[name](one_process)
     for number, group in enumerate(json.loads(os.environ["GROUPS"])):
         os.environ.update(WORLD_SIZE=str(group["size"]), MASTER_PORT=group["port"])
         children = [forked(rank, folder, group) for rank in range(group["size"])]

@@ -114,6 +114,13 @@ def test_pieces_do_not_change_what_is_found(monkeypatch):
     assert_array_equal(cut.counts[0], build(entries).counts[0])
 
 
+def test_passes_one_after_the_other_find_what_one_launch_finds(piece, monkeypatch):
+    entries = draw(1, 4, 24, 0.5, weighted=True)
+    every_store.agrees_with_dense(build(entries), entries, "square", factors(entries.shape, 3))
+    monkeypatch.setattr("rankfold.entries.gpu_side.TOGETHER", 0)
+    every_store.agrees_with_dense(build(entries), entries, "square", factors(entries.shape, 3))
+
+
 def test_the_start_is_that_of_the_cpu_and_stays_on_the_device():
     entries = draw(4, 12, 14, 0.5)
     cost = rf.Completion.from_observed(build(entries))
@@ -172,7 +179,9 @@ def compiled(kernel, floats, **constants):
     kinds = {"start": "*i64", "line": "*i32", "index": "*i32", "lines": "i32", "pieces": "i32",
              "every": "i32", "constants": "*fp64", "losses": "*fp64", "cut": "*i64", "after": "*i64",
              "table": "*i64", "chunk": "i32", "terms": "i32", "small": "i32", "numbers": "*fp64",
-             "N": "*fp64", "U": "*fp32", "V": "*fp32", "others": "i32", "first": "i32", "count": "i32"}
+             "N": "*fp64", "U": "*fp32", "V": "*fp32", "others": "i32", "first": "i32", "count": "i32",
+             "rows": "i32", "length": "i32", "other_start": "*i64", "other_line": "*i32",
+             "other_index": "*i32", "other_pieces": "i32"}
     names = kernel.arg_names
     signature = {n: "constexpr" if n in constants else kinds.get(n, floats) for n in names}
     places = {(names.index(n),): value for n, value in constants.items()}
@@ -181,7 +190,9 @@ def compiled(kernel, floats, **constants):
 shape = {"R": 5, "RP": 8, "P": 2, "E": 16}
 for loss, floats in enumerate(("*fp64", "*fp32", "*fp64", "*fp32", "*fp64")):
     compiled(gpu.slopes, floats, **shape, LOSS=loss, WEIGHTED=True)
-compiled(gpu.evaluate, "*fp32", **shape, LOSS=0, WEIGHTED=True, PARTIALS=True)
+compiled(gpu.value, "*fp32", **shape, LOSS=0, WEIGHTED=True)
+compiled(gpu.evaluate, "*fp64", **shape, LOSS=1, WEIGHTED=False)
+compiled(gpu.evaluate_both, "*fp64", **shape, OTHER_P=4, OTHER_E=8, LOSS=0, WEIGHTED=True)
 for model in (False, True):
     compiled(gpu.derivative, "*fp64", **shape, LOSS=1, WEIGHTED=True, MODEL=model)
 compiled(gpu.polynomial, "*fp64", **shape, M=3, N=3, WEIGHTED=True)
@@ -190,7 +201,7 @@ compiled(gpu.product, "*fp32", **shape)
 compiled(gpu.join, "*fp64", R=5, RP=8)
 compiled(gpu_tall.grams, "*fp64", R=5, RP=8, ROWS=16, FLOATS=tl.float32)
 compiled(gpu_tall.sums, "*fp64", R=5, RP=8, ROWS=64, FLOATS=tl.float64)
-compiled(gpu_tall.totals, "*fp64", BLOCK=32)
+compiled(gpu_tall.totals, "*fp64", BLOCK=8192, BESIDE=1024)
 compiled(gpu_lines.blocks, "*fp32", R=5, RP=8, P=1, E=16, LOSS=1, WEIGHTED=True)
 compiled(gpu_lines.invert, "*fp64", R=5, RP=8, P=16)
 compiled(gpu_lines.solve, "*fp64", R=5, RP=8, P=16)

@@ -76,7 +76,7 @@ def dense_blocks(entries, loss, L, R):
 RANKS = [(23, True), (1, False)]  # and whether kernels are those of this very rank
 
 
-# Their indices have 32 bits, and so kernels of their own: those of a few widths are enough for these.
+# Their indices have 32 bits, and so kernels of their own: those of one width are enough for these.
 PASSED_OVER_IN_PARTS = [build for name, build in STORES.items() if name.startswith("disk")]
 
 
@@ -100,8 +100,8 @@ def drawn(**fixed):
 @settings(max_examples=12, deadline=None)
 @given(drawn(), st.sampled_from(RANKS), st.integers(0, 99))
 def test_passes_of_any_entries(build, entries, which, seed):
-    rank, own = which
-    with widths(own and build not in PASSED_OVER_IN_PARTS):
+    rank, own = (5, False) if build in PASSED_OVER_IN_PARTS else which
+    with widths(own):
         agrees_with_dense(build(entries), entries, "square", factors(entries.shape, rank, seed))
 
 
@@ -124,14 +124,26 @@ def passes_agree(build, loss, weighted, shape=(30, 40)):
 
 
 @every_store
-# Weights multiply whatever a loss says: one of constant curvature and another one are enough with them. That
-# of a user is compiled in each process, with weights and without: `costs.catalogue` has more of it.
+# Weights multiply whatever a loss says: one of constant curvature and that of a user are enough with them.
 @pytest.mark.parametrize(
-    ("loss", "weighted"),
-    [*((loss, False) for loss in FORMULAS if loss != "own"), ("square", True), ("own", True)],
+    ("loss", "weighted"), [*((loss, False) for loss in FORMULAS if loss != "own"), ("square", True)]
 )
 def test_passes_of_every_loss(build, loss, weighted):
     passes_agree(build, loss, weighted)
+
+
+# It is compiled in each process, for each type of index: `costs.catalogue` has more of it.
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param(
+            build, marks=pytest.mark.soak if build in PASSED_OVER_IN_PARTS else on_gpu.get(name, ()), id=name
+        )
+        for name, build in STORES.items()
+    ],
+)
+def test_passes_of_a_loss_of_one_s_own(build):
+    passes_agree(build, "own", weighted=True)
 
 
 # Weights are two branches of the same code, which the square loss has in kernels of its own as well.
@@ -147,12 +159,14 @@ def test_many_entries_have_kernels_of_their_loss(weighted):
             close(actual, desired)
 
 
+WAVE = rf.Loss.from_functions(
+    lambda w, y: 1 - np.cos(w - y), lambda w, y: np.sin(w - y), lambda w, y: np.cos(w - y)
+)
+
+
 @pytest.mark.parametrize("build", [STORES["memory"], STORES["memory, in stripes"]])
 def test_a_model_has_no_negative_curvature(build):
     """1 − cos(w − y) bends down where |w − y| is above π/2: those entries have no part in a model."""
-    wave = rf.Loss.from_functions(
-        lambda w, y: 1 - np.cos(w - y), lambda w, y: np.sin(w - y), lambda w, y: np.cos(w - y)
-    )
     entries = draw(1, 30, 40)
     L, R, dL, dR = factors(entries.shape, 3)
     i, j = entries.rows, entries.cols
@@ -161,7 +175,7 @@ def test_a_model_has_no_negative_curvature(build):
     S = np.zeros(entries.shape)
     np.add.at(S, (i, j), np.maximum(second, 0) * (dL @ R.T + L @ dR.T)[i, j] / len(i))
     for actual, desired in zip(
-        build(entries).gauss_newton(L, R, dL, dR, wave), (S @ R, S.T @ L), strict=True
+        build(entries).gauss_newton(L, R, dL, dR, WAVE), (S @ R, S.T @ L), strict=True
     ):
         close(actual, desired)
 
@@ -188,10 +202,12 @@ CURVES = [
 @given(drawn(weighted=st.just(True)), st.sampled_from(CURVES))
 def test_polynomial(build, entries, curve):
     rank, terms, own, weighted = curve
+    if build in PASSED_OVER_IN_PARTS:
+        rank, terms, own = 5, (3, 2), False
     entries = entries if weighted else replace(entries, weights=None)
     points = factors(entries.shape, rank, count=3)
     Ls, Rs = points[::2][: terms[0]], points[1::2][: terms[1]]
-    with widths(own and build not in PASSED_OVER_IN_PARTS):
+    with widths(own):
         coefficients = build(entries).polynomial(Ls, Rs)
     assert coefficients.shape == (2 * sum(terms) - 3,)
     times = np.linspace(-1, 1, 5)

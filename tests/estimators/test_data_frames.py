@@ -28,12 +28,14 @@ def fitted(**settings):
     return rf.MatrixCompletion(**options).fit(PAIRS, TABLE["stars"])
 
 
-MODEL = fitted()
+@pytest.fixture(scope="module")
+def model():
+    return fitted()
 
 
 @pytest.mark.parametrize("table", [pd.DataFrame, pl.DataFrame, lambda found: pa.table(found).to_pandas()])
-def test_recommendations_make_a_table(table):
-    found = MODEL.recommend(["u03", "u07"], n=4)
+def test_recommendations_make_a_table(table, model):
+    found = model.recommend(["u03", "u07"], n=4)
     made = table(found)
     assert list(made.columns) == ["user", "film", "scores"]
     assert made.shape == (8, 3)
@@ -69,24 +71,24 @@ def test_values_that_are_text_are_named():
         rf.MatrixCompletion().fit(PAIRS, PAIRS["user"])
 
 
-def test_a_new_user_is_answered_with_the_way_in():
+def test_a_new_user_is_answered_with_the_way_in(model):
     with pytest.raises(
         KeyError, match=r"'eve' is not in this model, which knows \d+ others, such as 'u00' \(wh"
     ):
-        MODEL.recommend("eve")
+        model.recommend("eve")
     with pytest.raises(KeyError, match=r"'g' is not .* by fold_in\(entries, side='column'\)\)"):
-        MODEL.similar("g")
+        model.similar("g")
 
 
-def test_plots_say_what_to_install(monkeypatch):
+def test_plots_say_what_to_install(monkeypatch, model):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.delitem(sys.modules, "matplotlib.pyplot", raising=False)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'rankfold\[plot\]'"):
-        MODEL.trace_.plot()
+        model.trace_.plot()
 
 
-def test_neighbours_make_a_table():
-    found = MODEL.similar("f03", n=3)
+def test_neighbours_make_a_table(model):
+    found = model.similar("f03", n=3)
     made = pd.DataFrame(found)
     assert list(made.columns) == ["given", "neighbours", "cosines"]
     assert list(made["neighbours"]) == found.neighbours.tolist()
@@ -94,13 +96,13 @@ def test_neighbours_make_a_table():
     np.testing.assert_array_equal(made["cosines"], found.cosines)
 
 
-def test_pairs_in_a_list_need_no_names():
+def test_pairs_in_a_list_need_no_names(model):
     """Warnings are errors here."""
-    expected = MODEL.predict(pd.DataFrame({"user": ["u03"], "film": ["f03"]}))
-    np.testing.assert_array_equal(MODEL.predict([("u03", "f03")]), expected)
-    np.testing.assert_array_equal(MODEL.predict(np.array([["u03", "f03"]])), expected)
+    expected = model.predict(pd.DataFrame({"user": ["u03"], "film": ["f03"]}))
+    np.testing.assert_array_equal(model.predict([("u03", "f03")]), expected)
+    np.testing.assert_array_equal(model.predict(np.array([["u03", "f03"]])), expected)
     with pytest.raises(ValueError, match="feature names"):
-        MODEL.predict(pd.DataFrame({"who": ["u03"], "film": ["f03"]}))
+        model.predict(pd.DataFrame({"who": ["u03"], "film": ["f03"]}))
     clicks = rf.ImplicitFeedback(rank=1, regularization=1.0).fit(PAIRS)
     assert clicks.predict([("u03", "f03")]).shape == (1,)
     categories = rf.CategoricalCompletion(rank=1).fit(PAIRS[:60], (TABLE["stars"] > 3)[:60])

@@ -70,6 +70,14 @@ DEFAULTS = {
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_each_setting_is_kept_as_it_is_given(name):
+    kind = type(example(name).model)
+    for setting in kind().get_params():
+        given = object()
+        assert getattr(kind(**{setting: given}), setting) is given, setting
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_settings_left_out_are_those_documented(name):
     settings = type(example(name).model)().get_params()
     settings = {key: str(value) if value is np.nan else value for key, value in settings.items()}

@@ -258,8 +258,10 @@ def test_every_method_of_a_loaded_model_works(models):
         (REAL, "a number", [-1.5, 2, np.float32(1)], [np.inf, np.nan, True, None]),
         (WEIGHT, "a number of 0 or more", [0, 0.0, 2.5], [-1e-300, np.nan, -1]),
         (SETTINGS["shape"], "a whole number of 1 or more", [None, (1, 2)], [(2.5, 3), (3, 2.5), (0, 3)]),
+        (FITTED["LowRankImputer"]["rank_"], "a whole number of 0 or more", [0, 3], [-1, 0.5]),
+        (FITTED["MatrixCompletion"]["rank_"], "a whole number of 1 or more", [1, 3], [0]),
     ],
-    ids=["count", "whole", "real", "weight", "shape"],
+    ids=["count", "whole", "real", "weight", "shape", "rank of 0", "rank"],
 )
 def test_numbers_obey_their_rules(rule, want, good, bad):
     for value in good:

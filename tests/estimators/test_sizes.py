@@ -27,9 +27,9 @@ def test_the_imputer_works_in_the_units_of_each_column(dtype, part):
 
 def test_an_imputed_value_beyond_all_floats_is_refused():
     column = np.linspace(0.0, 1.0, 40)
-    model = rf.LowRankImputer(1, tol=0.1).fit(np.stack([column * 1e307, column], axis=1))
-    with pytest.raises(ValueError, match=r"what fills X\[:, 0\] overflows float64"):
-        model.transform([[np.nan, 1e9]])
+    model = rf.LowRankImputer(1, tol=0.1).fit(np.stack([column, column * 1e307], axis=1))
+    with pytest.raises(ValueError, match=r"what fills X\[:, 1\] overflows float64"):
+        model.transform([[1e9, np.nan], [0.5, 0.5]])
 
 
 def fitted():

@@ -43,6 +43,7 @@ def test_the_picture_of_fibres_can_be_made(tmp_path):
     assert (tmp_path / "fibres.png").stat().st_size > 1000
 
 
+@pytest.mark.docs
 def test_the_picture_of_a_rank_path_can_be_made(tmp_path):
     chosen = runpy.run_path(str(FIGURES / "rank_path.py"))["main"](str(tmp_path / "path.png"))
     assert chosen == 6

@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 
+from fuzz import harness
 from fuzz.harness import Fuzzer, Outcome, fuzz
 
 
@@ -28,7 +29,9 @@ def main(words: list[str]) -> int:
     parser.add_argument("names", nargs="*", help=f"of {', '.join(known)}; by default all")
     parser.add_argument("--count", type=int, default=1000, help="mutated files of each kind")
     parser.add_argument("--seed", type=int, default=0, help="another seed, other files")
+    parser.add_argument("--seconds", type=float, default=harness.SECONDS, help="of processor time, for each")
     options = parser.parse_args(words)
+    harness.SECONDS = options.seconds
     if unknown := sorted(set(options.names) - set(known)):
         parser.error(f"no fuzzer is called {unknown[0]}; there are {', '.join(known)}")
     return sum(_run(known[name], options.count, options.seed) for name in options.names or known)

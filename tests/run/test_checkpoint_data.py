@@ -89,15 +89,15 @@ def test_a_run_goes_on_where_its_data_differ_by_rounding_alone(saved, name):
 @pytest.mark.parametrize(
     ("other", "part"),
     [
-        (completion(weights=np.linspace(1, 2, 48)), "weights"),
-        (completion(known=KNOWN[::-1]), "entries"),
-        (completion(loss="huber"), "loss"),
+        ({"weights": np.linspace(1, 2, 48)}, "weights"),
+        ({"known": KNOWN[::-1]}, "entries"),
+        ({"loss": "huber"}, "loss"),
     ],
 )
 def test_the_part_that_differs_is_named(saved, other, part):
     path = saved(completion())
     with pytest.raises(rf.CheckpointError, match=rf"from other data: its (value at W = 0|{part}) is"):
-        run(other, max_iterations=5, resume=path)
+        run(completion(**other), max_iterations=5, resume=path)
 
 
 def test_another_weight_of_a_penalty_is_refused(saved):

@@ -238,6 +238,17 @@ def test_a_root_of_several_is_found():
     np.testing.assert_allclose(sorted(_cubic_roots(1.0, 0.0, -3.0, 2.0)), [-2.0, 1.0, 1.0], rtol=1e-7)
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e-30, 1e3])
+def test_of_two_minima_that_are_as_good_the_nearer_one_is_taken(unit):
+    """As where factors shrink along the line: W comes again with both signs, at t and 2 − t, here at 0.1."""
+    quartic = np.polynomial.Polynomial([0.0, -2.0, 1.0]) + 0.19
+    coefficients = (quartic**2).coef
+    for nudged in range(5):
+        for ulp in (-4e-16, 0.0, 4e-16):
+            near = coefficients * (1 + ulp * (np.arange(5) == nudged))
+            assert minimiser(near * unit ** -np.arange(5.0)) == pytest.approx(0.1 * unit, rel=1e-6)
+
+
 def test_a_root_that_is_too_far_for_a_number_is_no_step():
     assert minimiser(np.array([0.0, -1.0, 1.0, 1.0, -1e-320])) == pytest.approx(1 / 3, rel=1e-14)
 

@@ -38,7 +38,10 @@ def grams(sides):
 
 
 def sums(sides):
-    return [sum(A @ torch.as_tensor(S * np.eye(A.shape[1])) for A, S in terms) for terms in sides]
+    def product(A, S):
+        return S * A if isinstance(S, float) else A @ torch.as_tensor(S)
+
+    return [sum(product(A, S) for A, S in terms) for terms in sides]
 
 
 class InTensors(rf.Completion):
@@ -93,6 +96,25 @@ def test_steps_are_those_of_the_geometry(problem, metric, monkeypatch):
             assert_allclose(on_host(one), on_host(two), rtol=1e-8, atol=1e-10)
 
 
+def assert_known(known, x, direction, bases):
+    """Whether small matrices are the Grams of what they are said to be those of."""
+    for k, (y, d) in enumerate(zip(x, direction, strict=True)):
+        pairs = {"squares": (y, y), "x_d": (y, d), "d_d": (d, d)}
+        for B in bases[k]:
+            pairs |= {"seen": (B, y), "ahead": (B, d)}
+        for name, (A, C) in pairs.items():
+            assert_allclose(getattr(known, name)[k], on_host(A.T @ C), rtol=1e-9, atol=1e-11, err_msg=name)
+        assert (known.seen is None) == (not bases[k])
+
+
+@pytest.mark.parametrize("metric", ["geometry", "data"])
+def test_grams_of_directions_follow_from_those_of_what_they_are_made_of(problem, metric):
+    solver, state = begun(problem, metric)
+    for _ in range(4):
+        state = solver.step(problem, state)
+        assert_known(state.known, state.x, state.direction, state.metric.bases)
+
+
 @pytest.mark.gpu
 def test_an_iteration_waits_twice(monkeypatch):
     monkeypatch.undo()
@@ -130,7 +152,8 @@ def test_blocks_that_no_longer_fit_are_formed_anew(problem, monkeypatch):
     monkeypatch.setattr("rankfold.solvers.metric._TURNED", -1.0)
     turn = turned_in_grams(*given)
     assert turn.metric.formed is turn.here
-    assert_allclose(turn.known.seen, Metric(turn.here).seen(turn.here), rtol=1e-12)
+    direction, known = turn.directions(0.5)
+    assert_known(known, turn.here.x, direction, Metric(turn.here).bases)
     monkeypatch.setattr("rankfold.solvers.metric._TURNED", 1.0)
     assert turned_in_grams(*given).metric == Metric(state.here, 1)
 
@@ -150,7 +173,7 @@ def test_ill_conditioned_points_take_the_long_way(problem, monkeypatch):
     quick = turned_in_grams(state.here, state.direction, state.metric, 0.0, None)
     monkeypatch.setattr(turn_in_grams, "quick_inverse", lambda M: None)
     slow = turned_in_grams(state.here, state.direction, state.metric, 0.0, None)
-    assert_allclose(slow.known.inverses, quick.known.inverses, rtol=1e-10)
+    assert_allclose(slow.directions(0.0)[1].inverses, quick.directions(0.0)[1].inverses, rtol=1e-10)
     assert_allclose(slow.squared, quick.squared, rtol=1e-10)
 
 

@@ -84,23 +84,22 @@ class DataMetric:
 
     def solve(self, L: Array, R: Array, f_L: Array, f_R: Array) -> tuple[Array, Array]:
         """Return (dL, dR), the gradient in this metric at L Rᵀ, from the partial derivatives."""
-        return self.solved(self.seen(L, R), f_L, f_R)
+        found = self.solved(self.seen(L, R), *near(at_hand(f_L), at_hand(f_R)))
+        dL, dR = (in_place_of(f, like(at_hand(f), d)) for f, d in zip((f_L, f_R), found, strict=True))
+        return dL, dR
 
     def seen(self, L: Array, R: Array) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the products of the bases with L and R, which are all that is asked of these."""
         left, right = self.bases
         return gram(left, L), gram(right, R)
 
-    def solved(self, seen: Smalls, f_L: Array, f_R: Array) -> tuple[Array, Array]:
-        """Return what `solve` does, for factors that were `seen`.
+    def solved(self, seen: Smalls, x: Array, y: Array) -> list[Array]:
+        """Return what `solve` does, for factors that were `seen` and derivatives next to the blocks.
 
         With K of the best approximation Y ≈ Y₀ K, that is K⁻¹ A_i⁻¹ K⁻ᵀ x_i, line by line.
         """
-        x, y = near(at_hand(f_L), at_hand(f_R))
         left, right = np.linalg.inv(np.asarray(seen) / self.rows.roots[:, None])
-        found = applied(Applied(self.rows.inverse, right, x), Applied(self.cols.inverse, left, y))
-        dL, dR = (in_place_of(f, like(at_hand(f), d)) for f, d in zip((f_L, f_R), found, strict=True))
-        return dL, dR
+        return applied(Applied(self.rows.inverse, right, x), Applied(self.cols.inverse, left, y))
 
     @property
     def bases(self) -> tuple[Tall, Tall]:

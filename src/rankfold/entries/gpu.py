@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from rankfold import kernels
 from rankfold.entries.arrays import check_factors
 from rankfold.entries.gpu_checks import Tensor, checked_tensors, tensor_of
-from rankfold.entries.gpu_side import BLOCK, GpuSide, sorted_side
+from rankfold.entries.gpu_side import BLOCK, GpuSide, evaluated, sorted_side
 from rankfold.entries.store import Array, EntryLoss, NewValues
 from rankfold.kernels.formulas import BUILT_IN
 from rankfold.linalg.exchange import Coming, desk
@@ -92,21 +92,17 @@ class GpuObserved:
         """The same, without a wait: who wants the value as a `float` waits."""
         check_factors(self.shape, (L,), (R,))
         A, B = self._tensors(L, R)
-        constants, options = (self._constants(loss),), self._options(loss, PARTIALS=True)
-        programs, home = self.by_row.programs(A), desk(A)
-        sums = home.scratch(max(programs, self.by_column.programs(A)))
-        # Both passes add up the losses in the same place: those of the rows, which come last, are read.
-        f_R = self.by_column.swept(kernels.gpu.evaluate, (B, A, sums), constants, **options)
-        f_L = self.by_row.swept(kernels.gpu.evaluate, (A, B, sums), constants, **options)
-        return _Mean(home.summed(sums, 1, programs), self.counted), _like(L, f_L), _like(L, f_R)
+        sides = self.by_row, self.by_column
+        total, f_L, f_R = evaluated(sides, A, B, self._constants(loss), self._options(loss))
+        return _Mean(total, self.counted), _like(L, f_L), _like(L, f_R)
 
     def value(self, L: Array, R: Array, loss: EntryLoss) -> float:
         """Mean loss at L Rᵀ alone, in half the time of `evaluate`."""
         check_factors(self.shape, (L,), (R,))
         A, B = self._tensors(L, R)
         programs, home = self.by_row.programs(A), desk(A)
-        sums, options = home.scratch(programs), self._options(loss, PARTIALS=False)
-        self.by_row.passed(kernels.gpu.evaluate, (A, B, sums), A, (self._constants(loss),), **options)
+        sums, options = home.scratch(programs), self._options(loss)
+        self.by_row.passed(kernels.gpu.value, (A, B), sums, (self._constants(loss),), **options)
         return float(_Mean(home.summed(sums, 1, programs), self.counted))
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss) -> tuple[Array, Array]:

@@ -16,6 +16,10 @@ from rankfold.linalg.exchange import Coming, desk
 from rankfold.remembered import remembered
 
 BLOCK = 1 << 24  # entries whose losses, or new values, are made at a time
+# Up to so many entries both passes of an evaluation are one launch, which spares 12 µs of the host's time.
+# Compiled together they keep the GPU less busy: 0.22 ms instead of 0.18 on P2, 16.7 instead of 9.6 for
+# 1.6·10⁸ entries of rank 10 (one H200).
+TOGETHER = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,15 +46,10 @@ class GpuSide:
         return int(self.line.shape[0])
 
     @remembered
-    def arrays(self) -> tuple[Tensor, ...]:
+    def kept(self) -> kernels.gpu_launch.Kept:
         """What every pass reads; the values stand in for weights that there are not."""
-        return (
-            self.start,
-            self.line,
-            self.index,
-            self.value,
-            self.value if self.weight is None else self.weight,
-        )
+        weight = self.value if self.weight is None else self.weight
+        return kernels.gpu_launch.Kept(self.start, self.line, self.index, self.value, weight)
 
     @property
     def counts(self) -> Tensor:
@@ -91,17 +90,17 @@ class GpuSide:
     ) -> None:
         """Run a pass that writes to `out`."""
         layout = self.layout(tall[0])
-        arguments = *self.arrays, *tall, out, self.lines, self.pieces, *scalars
+        arguments = *tall, out, self.lines, self.pieces, *scalars
         grid = (-(-self.pieces // layout["P"]),)
-        kernels.gpu_launch.launch(kernel, grid, arguments, {**layout, **options})
+        kernels.gpu_launch.launch(kernel, grid, arguments, {**layout, **options}, self.kept)
 
     def formed(self, A: Tensor, B: Tensor, constants: Tensor, **options: Any) -> Tensor:
         """Return the block of each line, (lines, r, r)."""
         rank, layout = A.shape[1], kernels.gpu_lines.forming(A.shape[1])
         out = A.new_empty((self.pieces, rank * rank))
-        arguments = *self.arrays, A, B, out, self.lines, self.pieces, constants
-        grid = (self.pieces,)
-        kernels.gpu_launch.launch(kernels.gpu_lines.blocks, grid, arguments, {**layout, **options})
+        arguments = A, B, out, self.lines, self.pieces, constants
+        options = {**layout, **options}
+        kernels.gpu_launch.launch(kernels.gpu_lines.blocks, (self.pieces,), arguments, options, self.kept)
         return self._joined(out).reshape(self.lines, rank, rank)
 
     def _joined(self, out: Tensor) -> Tensor:
@@ -117,8 +116,8 @@ class GpuSide:
         """Run a pass that adds up `width` numbers over one in `every` pieces."""
         layout, programs, home = self.layout(tall[0]), self.programs(tall[0], every), desk(tall[0])
         parts = home.scratch(width * programs)
-        arguments = *self.arrays, *tall, parts, self.lines, self.pieces, every
-        kernels.gpu_launch.launch(kernel, (programs,), arguments, {**layout, **options})
+        arguments = *tall, parts, self.lines, self.pieces, every
+        kernels.gpu_launch.launch(kernel, (programs,), arguments, {**layout, **options}, self.kept)
         return home.summed(parts, width, programs)
 
     def astype(self, kind: Any) -> GpuSide:
@@ -138,6 +137,30 @@ class GpuSide:
             across, old = self.index[block].cpu().numpy().astype(np.int64), self.value[block].cpu().numpy()
             other[block] = torch.as_tensor(np.asarray(values(own, across, old)), dtype=other.dtype)
         return replace(self, value=other)
+
+
+def evaluated(
+    sides: tuple[GpuSide, GpuSide], A: Tensor, B: Tensor, constants: Tensor, options: dict[str, Any]
+) -> tuple[Coming, Tensor, Tensor]:
+    """Run both passes of an evaluation, in one launch if that pays: the sum of the losses, S B and SᵀA."""
+    rows, cols = sides
+    programs, others, home = rows.programs(A), cols.programs(A), desk(A)
+    losses = home.scratch(programs + others)
+    outs = [
+        torch.empty_like(Z) if side.pieces == side.lines else Z.new_empty((side.pieces, Z.shape[1]))
+        for side, Z in ((rows, A), (cols, B))
+    ]
+    if rows.index.shape[0] > TOGETHER:  # the losses of the rows, which come last, are those that are read
+        cols.passed(kernels.gpu.evaluate, (B, A, losses), outs[1], (constants,), **options)
+        rows.passed(kernels.gpu.evaluate, (A, B, losses), outs[0], (constants,), **options)
+    else:
+        counts = rows.lines, rows.pieces, cols.lines, cols.pieces
+        arguments, other = (A, B, losses, *outs, *counts, constants), cols.layout(A)
+        options = {**rows.layout(A), "OTHER_P": other["P"], "OTHER_E": other["E"], **options}
+        grid = (programs + others,)
+        kernels.gpu_launch.launch(kernels.gpu.evaluate_both, grid, arguments, options, rows.kept, cols.kept)
+    f_L, f_R = (side._joined(out) for side, out in zip(sides, outs, strict=True))
+    return home.summed(losses, 1, programs), f_L, f_R
 
 
 def sorted_side(

@@ -28,12 +28,16 @@ def compiled(kernel: Callable[..., Any], cache: bool = True) -> Any:
     """Return the kernel as machine code that runs without the GIL, kept on disk if that is possible."""
     kernel.__qualname__ += f"-{SOURCES}"
     try:
-        return njit(kernel, nogil=True, error_model="numpy", cache=cache)
+        return _machine_code(kernel, cache=cache)
     except RuntimeError:  # neither the folder of the package nor the user's one for caches can be written to
         if not cache:
             raise
         _warn_once()
-        return njit(kernel, nogil=True, error_model="numpy")
+        return _machine_code(kernel)
+
+
+# No C calls a kernel: the entrance that numba would make for it takes a tenth of the time to compile.
+_machine_code = functools.partial(njit, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
 
 
 @functools.cache

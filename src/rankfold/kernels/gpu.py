@@ -54,7 +54,12 @@ def _losses(w, y, parameter, LOSS: tl.constexpr):
 @triton.jit
 def _pieces(start, line, lines, pieces, every, P: tl.constexpr):
     """The pieces of this program: their lines, places, first entries and ends; empty past the last piece."""
-    p = (tl.program_id(0).to(tl.int64) * P + tl.arange(0, P)) * every
+    return _pieces_of(tl.program_id(0), start, line, lines, pieces, every, P)
+
+
+@triton.jit
+def _pieces_of(n, start, line, lines, pieces, every, P: tl.constexpr):
+    p = (n.to(tl.int64) * P + tl.arange(0, P)) * every
     there = p < pieces
     i = tl.load(line + p, mask=there, other=0).to(tl.int64)
     before = tl.load(line + p - 1, mask=there & (p > 0), other=-1).to(tl.int64)
@@ -89,13 +94,61 @@ def _store(out, place, there, sums, R: tl.constexpr, RP: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=["lines", "pieces"])
+def value(
+    start, line, index, value, weight, A, B, losses, lines, pieces, constants,
+    R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr,
+    LOSS: tl.constexpr, WEIGHTED: tl.constexpr,
+):  # fmt: skip
+    """Losses at A Bᵀ summed by program."""
+    _evaluated(
+        tl.program_id(0), start, line, index, value, weight, A, B, losses, losses, lines, pieces, constants,
+        R, RP, P, E, LOSS, WEIGHTED, False,
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["lines", "pieces"])
 def evaluate(
     start, line, index, value, weight, A, B, losses, out, lines, pieces, constants,
     R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr,
+    LOSS: tl.constexpr, WEIGHTED: tl.constexpr,
+):  # fmt: skip
+    """Losses at A Bᵀ summed by program, and S B."""
+    _evaluated(
+        tl.program_id(0), start, line, index, value, weight, A, B, losses, out, lines, pieces, constants,
+        R, RP, P, E, LOSS, WEIGHTED, True,
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["lines", "pieces", "others", "other_pieces"])
+def evaluate_both(
+    start, line, index, value, weight, other_start, other_line, other_index, other_value, other_weight,
+    A, B, losses, out, other_out, lines, pieces, others, other_pieces, constants,
+    R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr, OTHER_P: tl.constexpr,
+    OTHER_E: tl.constexpr, LOSS: tl.constexpr, WEIGHTED: tl.constexpr,
+):  # fmt: skip
+    """Losses at A Bᵀ summed by program, and S B; then those of the other side, and SᵀA."""
+    n = tl.program_id(0)
+    programs = tl.cdiv(pieces, P)
+    if n < programs:
+        _evaluated(
+            n, start, line, index, value, weight, A, B, losses, out, lines, pieces, constants,
+            R, RP, P, E, LOSS, WEIGHTED, True,
+        )  # fmt: skip
+    else:
+        _evaluated(
+            n - programs, other_start, other_line, other_index, other_value, other_weight, B, A,
+            losses + programs, other_out, others, other_pieces, constants,
+            R, RP, OTHER_P, OTHER_E, LOSS, WEIGHTED, True,
+        )  # fmt: skip
+
+
+@triton.jit
+def _evaluated(
+    n, start, line, index, value, weight, A, B, losses, out, lines, pieces, constants,
+    R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr,
     LOSS: tl.constexpr, WEIGHTED: tl.constexpr, PARTIALS: tl.constexpr,
 ):  # fmt: skip
-    """Losses at A Bᵀ summed by program and, with PARTIALS, S B."""
-    i, place, there, first, end = _pieces(start, line, lines, pieces, 1, P)
+    i, place, there, first, end = _pieces_of(n, start, line, lines, pieces, 1, P)
     a = _rows(A, i, there, R, RP)
     parameter, scale = tl.load(constants).to(a.dtype), tl.load(constants + 1)
     sums, total = tl.zeros((P, RP), tl.float64), tl.zeros((P, E), tl.float64)
@@ -112,7 +165,7 @@ def evaluate(
         total += tl.where(here, loss, 0.0).to(tl.float64)
         if PARTIALS:
             sums += tl.sum(b * tl.where(here, slope, 0.0)[:, :, None], axis=1).to(tl.float64)
-    tl.store(losses + tl.program_id(0), tl.sum(tl.sum(total, axis=1), axis=0))
+    tl.store(losses + n, tl.sum(tl.sum(total, axis=1), axis=0))
     if PARTIALS:
         _store(out, place, there, sums * scale, R, RP)
 

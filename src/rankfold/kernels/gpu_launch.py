@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,15 +11,39 @@ _MOST = 4096  # kinds of calls that are kept
 _ready: dict[tuple[Any, ...], Callable[..., None]] = {}
 
 
-def launch(kernel: Any, grid: tuple[int, ...], arguments: Sequence[Any], options: dict[str, Any]) -> None:
-    """Run `kernel[grid](*arguments, **options)`, for tensors and whole numbers, the first a tensor.
+class Kept:
+    """Tensors that stay where they are, and that many launches begin with: looked at once."""
+
+    __slots__ = ("addresses", "bits", "tensors", "types")
+
+    def __init__(self, *tensors: Any) -> None:
+        self.tensors = tensors
+        self.addresses = tuple([tensor.data_ptr() for tensor in tensors])
+        self.types = tuple([tensor.dtype for tensor in tensors])
+        self.bits = functools.reduce(operator.or_, self.addresses)
+
+    def __reduce__(self) -> tuple[type[Kept], tuple[Any, ...]]:
+        return Kept, self.tensors  # copies lie elsewhere
+
+
+def launch(
+    kernel: Any, grid: tuple[int, ...], arguments: Sequence[Any], options: dict[str, Any], *first: Kept
+) -> None:
+    """Run `kernel[grid](*first, *arguments, **options)`, for tensors and whole numbers.
+
+    Arguments begin with a tensor.
 
     Triton compiles for types, for addresses that are multiples of 16, and for constants. To look at all that
     again takes it 15 µs a call, as long as a small pass. Kernels say of whole numbers, which are below 2³¹,
     that nothing is compiled for their values (`do_not_specialize`).
     """
     kind: list[Any] = [id(kernel), arguments[0].get_device(), grid, *options.values()]
-    plain, bits = [], 0
+    plain: list[int] = []
+    bits = 0
+    for kept in first:
+        plain += kept.addresses
+        bits |= kept.bits
+        kind.append(kept.types)
     for argument in arguments:
         if type(argument) is int:
             plain.append(argument)
@@ -30,6 +56,7 @@ def launch(kernel: Any, grid: tuple[int, ...], arguments: Sequence[Any], options
     if bits % 16 == 0 and (run := _ready.get(key)) is not None:
         run(*plain)
         return
+    arguments = [*(tensor for kept in first for tensor in kept.tensors), *arguments]
     compiled = kernel[grid](*arguments, **options)
     if compiled is not None and bits % 16 == 0:  # the interpreter compiles nothing
         if len(_ready) >= _MOST:

@@ -18,7 +18,7 @@ from rankfold.kernels.gpu import columns as padded
 MOST_COLUMNS = 16
 _TILE = 1024  # products of a program at a time
 _FEWEST_STEPS, _MOST_CHUNKS = 16, 512  # of a Gram's rows
-_SHORT = 512  # numbers that one warp adds up as fast as eight
+_LONG = 1 << 15  # numbers of a row from which on steps are large: the losses of all programs, say
 
 
 @triton.jit(do_not_specialize=["chunk"])
@@ -40,15 +40,26 @@ def grams(out, table, chunk, R: tl.constexpr, RP: tl.constexpr, ROWS: tl.constex
     tl.store(out + place, tl.sum(sums, axis=0), mask=(k < R)[:, None] & (k < R)[None, :])
 
 
-@triton.jit(do_not_specialize=["first", "count"])
-def totals(parts, out, first, count, BLOCK: tl.constexpr):
-    """The sum of a row of `count` numbers for each program, always in the same order; from `first` on."""
-    row = tl.program_id(0).to(tl.int64)
+@triton.jit(do_not_specialize=["first", "rows", "count", "length"])
+def totals(parts, beside, out, first, rows, count, length, BLOCK: tl.constexpr, BESIDE: tl.constexpr):
+    """The sums of `rows` rows of `count` numbers, and of others of `length`; from `first` on, one a program.
+
+    Always in the same order, whatever is added up beside them.
+    """
+    n = tl.program_id(0)
+    if n < rows:
+        _total(parts + n.to(tl.int64) * count, out + first + n, count, BLOCK)
+    else:
+        _total(beside + (n - rows).to(tl.int64) * length, out + first + n, length, BESIDE)
+
+
+@triton.jit
+def _total(row, out, count, BLOCK: tl.constexpr):
     sums = tl.zeros((BLOCK,), tl.float64)
     for step in range(0, count, BLOCK):
         k = step + tl.arange(0, BLOCK)
-        sums += tl.load(parts + row * count + k, mask=k < count, other=0.0)
-    tl.store(out + first + row, tl.sum(sums, axis=0))
+        sums += tl.load(row + k, mask=k < count, other=0.0)
+    tl.store(out, tl.sum(sums, axis=0))
 
 
 @triton.jit(do_not_specialize=["terms", "small"])
@@ -87,14 +98,11 @@ def _floats(bytes_each: int) -> Any:
     return tl.float32 if bytes_each == 4 else tl.float64
 
 
-@functools.cache
-def _block(long: bool) -> dict[str, int]:
-    return {"BLOCK": 1024, "num_warps": 8} if long else {"BLOCK": 32, "num_warps": 1}
-
-
-def totalling(count: int) -> dict[str, int]:
-    """How many numbers a program of `totals` reads at a time, for rows of so many."""
-    return _block(count > _SHORT)
+@functools.lru_cache(maxsize=256)
+def totalling(count: int, length: int) -> dict[str, int]:
+    """How many numbers `totals` reads at a time: each by its own length, whatever the company."""
+    block, beside = (8192 if each > _LONG else 1024 for each in (count, length))
+    return {"BLOCK": block, "BESIDE": beside, "num_warps": 8}
 
 
 def chunk_of(rows: int, step: int) -> int:

@@ -215,11 +215,24 @@ def svd_of_product(L: Array, R: Array) -> tuple[Array, Array, Array]:
             U, s, V = svd_of_product(real(L), real(R))
             return Tall.of(U), on_host(s), Tall.of(V)
         (Q_L, T_L), (Q_R, T_R) = xp.linalg.qr(L), xp.linalg.qr(R)
-        A, s, Ct = xp.linalg.svd(T_L @ T_R.T, full_matrices=False)
+        A, s, Ct = _facing(T_L, T_R)
         return Q_L @ A, s, Q_R @ Ct.T
-    A, s, Ct = xp.linalg.svd(left.T @ right.T.T, full_matrices=False)
+    A, s, Ct = _facing(left.T, right.T)
     U, V = _met(L @ (left.N @ A), R @ (right.N @ Ct.T))
     return polar(U), s, polar(V)
+
+
+def _facing(T_L: Array, T_R: Array) -> tuple[Array, Array, Array]:
+    """Return the SVD of T_L T_Rᵀ, each direction on the side of that column of T_L which it has most of.
+
+    Rounding is not to choose signs: the same factors would have others on another machine.
+    """
+    xp = namespace(T_L)
+    A, s, Ct = xp.linalg.svd(T_L @ T_R.T, full_matrices=False)
+    along = A.T @ T_L
+    most = xp.linalg.diagonal(xp.take(along, xp.argmax(xp.abs(along), axis=1), axis=1))
+    signs = xp.where(most < 0, -xp.ones_like(most), xp.ones_like(most))
+    return A * signs, s, Ct * signs[:, None]
 
 
 def _met(L: Array, R: Array) -> tuple[Array, Array]:

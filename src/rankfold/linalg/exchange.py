@@ -51,14 +51,16 @@ class Desk:
         there = torch.empty((_SLOTS, _SIZE), dtype=torch.int64, device=device)
         self._slots = [(A.numpy(), A, B, B.view(torch.float64)) for A, B in zip(given, there, strict=True)]
         self._sent = 0
-        self._scratch = torch.empty(0, dtype=torch.float64, device=device)
+        # Room for sums of which parts are there: those that wait to be added up, and the next ones.
+        self._rooms = [torch.empty(0, dtype=torch.float64, device=device) for _ in range(2)]
+        self._parts: list[tuple[Tensor, int, int]] = []
 
     def send(self, numbers: NDArray[Any]) -> Tensor:
         """Bring 64-bit numbers to the device, without a wait; they are there until the next few were sent."""
         if numbers.size > _SIZE:
             import torch
 
-            return torch.from_numpy(numbers).to(self._scratch.device)
+            return torch.from_numpy(numbers).to(self._rooms[0].device)
         given, integers, floats = self._filled(numbers)
         integers.copy_(given, non_blocking=True)
         return integers if numbers.dtype == np.int64 else floats
@@ -77,12 +79,16 @@ class Desk:
 
     def scratch(self, count: int) -> Tensor:
         """Return memory for so many numbers, which the next call of `summed` is to read."""
-        if self._scratch.shape[0] < count:
-            self._scratch = self._scratch.new_empty(count)
-        return self._scratch
+        own, other = self._rooms
+        if self._parts and self._parts[0][0] is own:
+            own, other = other, own
+        if own.shape[0] < count:
+            own = own.new_empty(count)
+        self._rooms = [own, other]
+        return own
 
     def summed(self, parts: Tensor, rows: int, count: int) -> Coming:
-        """Have the rows of `parts`, each `count` numbers long, added up."""
+        """Have the rows of `parts`, each `count` numbers long, added up: by a launch for two such calls."""
         coming = Coming(self)
         if rows > _ROOM:
             coming.found = parts[: rows * count].reshape(rows, count).sum(1).cpu().numpy()
@@ -92,12 +98,24 @@ class Desk:
         first = self._used
         self._used += rows
         self._coming.append((coming, first, first + rows))
-        layout = kernels.gpu_tall.totalling(count)
-        kernels.gpu_launch.launch(kernels.gpu_tall.totals, (rows,), (parts, self._home, first, count), layout)
+        self._parts.append((parts, rows, count))
+        if len(self._parts) == 2:
+            self._add_up()
         return coming
+
+    def _add_up(self) -> None:
+        (parts, rows, count), (others, more, length) = self._parts[0], self._parts[-1]
+        both = rows + more if len(self._parts) == 2 else rows
+        first = self._used - both
+        arguments = parts, others, self._home, first, rows, count, length
+        layout = kernels.gpu_tall.totalling(count, length)
+        kernels.gpu_launch.launch(kernels.gpu_tall.totals, (both,), arguments, layout)
+        self._parts.clear()
 
     def wait(self) -> None:
         """Wait for the device, and take all numbers that it has written."""
+        if self._parts:
+            self._add_up()
         if self._stream is not None:
             self._stream().synchronize()
         for coming, first, last in self._coming:

@@ -69,7 +69,7 @@ def _applied_on_gpu(*sides: Applied) -> list[Array]:
         kernels.gpu_lines.layout(x.shape[1]),
         np.concatenate([N, M]).astype(np.float64, copy=False),
     )
-    outs = [x.new_empty(x.shape) for _, _, x in sides]
+    outs = [on_gpu.empty_like(x) for _, _, x in sides]
     lines, others = x.shape[0], y.shape[0]
     arguments = U, x, outs[0], lines, V, y, outs[-1], others, desk(x).send(smalls)
     grid = -(-max(lines, others) // layout["P"]), len(sides)

@@ -65,16 +65,26 @@ def sums(sides: Sequence[Sequence[tuple[Array, Any]]]) -> list[Array]:
     table = np.empty(ends[1] + (ends[1] - ends[0]) * rank * rank, np.int64)
     smalls = table[ends[1] :].view(np.float64).reshape(-1, rank, rank)
     for terms in sides:
-        outs.append(out := terms[0][0].new_empty(terms[0][0].shape))
+        outs.append(out := empty_like(terms[0][0]))
         jobs += out.data_ptr(), out.shape[0], len(places), len(places) + len(terms)
         for A, S in terms:
-            smalls[len(places)] = S * _identity(rank) if type(S) is float else S
+            if type(S) is float:
+                np.multiply(_identity(rank), S, out=smalls[len(places)])
+            else:
+                smalls[len(places)] = S
             places.append(A.data_ptr())
     table[: ends[1]] = jobs + places
     layout = kernels.gpu_tall.summing(rank, first.element_size())
     grid = -(-max(jobs[1::4]) // layout["ROWS"]), len(sides)
     kernels.gpu_launch.launch(kernels.gpu_tall.sums, grid, (desk(first).send(table), *ends), layout)
     return outs
+
+
+def empty_like(A: Array) -> Array:
+    """Return room for a tensor like another one: in a third of the time of asking for a shape."""
+    import torch
+
+    return torch.empty_like(A)
 
 
 @functools.cache

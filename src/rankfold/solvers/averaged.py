@@ -50,22 +50,21 @@ class Start(NamedTuple):
     pairs: int
 
 
-def averaged(problem: Problem, like: Point, seed: int = 0) -> Start | None:
+def averaged(problem: Problem, like: Point) -> Start | None:
     """Return a point near W, or near its largest pairs; None where no sweeps find it.
 
     Variational Bayes for W = L Rᵀ (Lim and Teh, 2007) with data as exact as they turn out to be: the factors
     of each line have a mean and a covariance, given those of the other side, and what is left of the data,
     the uncertainty of the fit included, is the noise of the next sweep. Where a line has hardly more entries
     than unknowns, plain least squares believe whatever fits them; here such lines count for little until
-    the others know better. Unlike a ridge, that takes nothing from lines which are known. The first factors
-    are random, and another `seed` may find W where one does not.
+    the others know better. Unlike a ridge, that takes nothing from lines which are known.
     """
     cost, rank = problem.cost, problem.geometry.rank
     assert isinstance(cost, Completion)
     store, power = cost.observed, cost.value_at_zero
     known = Indicator(store)
     values = store.of_data(lambda data: data[:, 0], np.float64)
-    rng, prior = np.random.default_rng((*_STREAM, seed)), np.sqrt(power / rank)
+    rng, prior = np.random.default_rng(_STREAM), np.sqrt(power / rank)
     L, R = (_drawn(rng, d, rank, prior) for d in cost.shape)
     noises = [power]
     while len(noises) <= _MOST and noises[-1] > _FITTED * power and not _stands_still(noises):

@@ -141,7 +141,7 @@ class ConjugateGradient:
             uphill = state.metric.lazy_gradient(state.here)
             again = _downhill(state.here, state.metric, uphill, StepReport(step=0.0, note="restart"))
             trial = state.trial and state.trial.then(state.here)
-            return replace(again, t=state.t, calibration=0.0, trial=trial, known=state.known)
+            return replace(again, t=state.t, calibration=0.0, trial=trial)
         floor = at_noise_floor(state.here, state.direction, state.slope, guess)
         return replace(state, report=StepReport(step=0.0), stalled=NO_STEP, stationary=floor)
 
@@ -175,18 +175,19 @@ class ConjugateGradient:
             # Lost conjugacy, or a direction that hardly goes down: forget the past.
             if abs(turn.overlap) > _POWELL * turn.squared or not slope < -0.1 * turn.squared:
                 beta, slope = 0.0, -squared
+        direction, known = turn.directions(beta)
         return ConjugateGradientState(
             here=turn.here,
             metric=turn.metric,
             squared=squared,
-            direction=turn.directions(beta),
+            direction=direction,
             slope=slope,
             steepest=not beta,
             t=turn.t,
             calibration=calibration,
             report=turn.report,
             trial=state.trial and state.trial.then(turn.here),
-            known=turn.known,
+            known=known,
         )
 
     def _beta(self, squared: float, overlap: float, along: float, state: ConjugateGradientState) -> float:

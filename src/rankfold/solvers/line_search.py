@@ -17,6 +17,8 @@ _MAX_TRIALS = 50
 _UNITS = 10.0
 # Of a constant that is smaller beside the largest coefficient, powers of quotients may overflow.
 _LEAST = 1e-30
+# Minima of a line that differ by less than this part of what they gain are as good as each other.
+_TIE = 1e-9
 
 
 class Step(NamedTuple):
@@ -186,15 +188,20 @@ def first_step(here: Here, direction: Tangent, slope: float) -> float:
 
 
 def minimiser(coefficients: NDArray[np.float64]) -> float:
-    """Return the positive t at which the polynomial (constant first) is least; 0 if it decreases nowhere."""
+    """Return the positive t at which the polynomial (constant first) is least; 0 if it decreases nowhere.
+
+    Of several that are as good but for rounding, the nearest: factors that shrink along the line come to the
+    same W once more, with the opposite sign, and rounding must not say from which of the two a run goes on.
+    """
     slopes = [k * c for k, c in enumerate(coefficients.tolist())][:0:-1]
     largest = max(map(abs, slopes), default=0.0)
     if largest == 0.0 or not all(map(isfinite, slopes)):
         return 0.0
     roots = _roots([slope / largest for slope in slopes])
     # Rounding splits a double root into a complex pair: its real part is then as good a candidate.
-    candidates = [0.0, *(t for t in roots if 0 < t < inf)]
-    return float(min(candidates, key=lambda t: change_along(coefficients, t)))
+    changes = {t: change_along(coefficients, t) for t in (0.0, *roots) if 0 <= t < inf}
+    least = min(changes.values())
+    return float(min(t for t, change in changes.items() if change <= (1 - _TIE) * least))
 
 
 def _roots(slopes: list[float]) -> list[float]:

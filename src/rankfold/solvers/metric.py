@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.costs.data_metric import DataMetric
 from rankfold.geometry.base import Tangent
-from rankfold.geometry.lazily import introduce
 from rankfold.linalg import Array
 from rankfold.linalg.tall import reals
 from rankfold.problem import Here
@@ -113,13 +111,6 @@ class Metric:
         if self._data is None:
             return (), ()
         return (self._data.cols.basis,), (self._data.rows.basis,)
-
-    def seen(self, here: Here) -> NDArray[Any] | None:
-        """Return the products of the bases with the factors here."""
-        if self._data is None:
-            return None
-        introduce((here.lazy_factors, self._data.bases))
-        return np.array(self._data.seen(*here.lazy_factors), np.float64)
 
     def solved(self, seen: NDArray[Any] | None, partials: Sequence[Array]) -> Sequence[Array]:
         """Return what the blocks make of partial derivatives where the factors were `seen`; else these."""

@@ -18,8 +18,8 @@ class Turn(NamedTuple):
     """Where a step led, and which directions there are from there.
 
     With the gradient g in the metric of directions, and the last direction d carried there, `directions(β)`
-    is −g + β d. Products with the geometry's gradient are `squared`, of g, and `along`, of d; `overlap` is
-    that of g with the geometry's gradient before. `known` is what `turn_in_grams` knows of the point.
+    is −g + β d, and what `turn_in_grams` knows of that. Products with the geometry's gradient are `squared`,
+    of g, and `along`, of d; `overlap` is that of g with the geometry's gradient before.
     """
 
     here: Here
@@ -29,8 +29,7 @@ class Turn(NamedTuple):
     squared: float
     overlap: float
     along: float
-    directions: Callable[[float], Tangent]
-    known: Any = None
+    directions: Callable[[float], tuple[Tangent, Any]]
 
 
 def turned(before: Here, direction: Tangent, metric: Metric, taken: Step) -> Turn:
@@ -44,8 +43,8 @@ def turned(before: Here, direction: Tangent, metric: Metric, taken: Step) -> Tur
     carried = geometry.transport(before.tall, xi, here.tall)
     overlap = geometry.transported_inner(before.tall, before.lazy_gradient, here.tall, uphill)
 
-    def directions(beta: float) -> Tangent:
-        return here.made(lincomb(-1.0, uphill, beta, carried) if beta else scale(-1.0, uphill))
+    def directions(beta: float) -> tuple[Tangent, None]:
+        return here.made(lincomb(-1.0, uphill, beta, carried) if beta else scale(-1.0, uphill)), None
 
     squared, along = here.slope(uphill), here.slope(carried)
     return Turn(here, taken.t, report, after, squared, overlap, along, directions)

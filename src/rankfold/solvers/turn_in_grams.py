@@ -1,14 +1,14 @@
 """A step of conjugate gradients and the `Turn` after it, in `FullRank`'s preconditioned metric.
 
-Formulas ask for more Grams than an iteration needs, and Python takes as long to ask the geometry formula by
-formula as a GPU, or few entries, take for all the rest. So the formulas are written out here, in small
-matrices of both sides at once, without what vanishes in them, and with traces where these will do; and all
-Grams are asked for together, so that a GPU is waited for twice an iteration: for the line and for the rest.
+Formulas ask for more Grams than an iteration needs, and where entries are few Python takes longer to ask the
+geometry formula by formula than all else takes. So the formulas are written out here, in small matrices of
+both sides at once, without what vanishes in them, and with traces where these are enough; and all Grams are
+asked for together: arrays are read once for them, and a GPU is waited for twice an iteration, for the line
+and for all the rest.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from rankfold.costs.data_metric import turned
 from rankfold.entries.arrays import near
 from rankfold.geometry.base import Tangent
 from rankfold.geometry.full_rank import FullRank, FullRankFactors
-from rankfold.linalg import gram, inverse_gram, on_gpu, primitives, quick_inverse
+from rankfold.linalg import inverse_gram, on_gpu, primitives, quick_inverse
 from rankfold.problem import Here
 from rankfold.solvers.base import StepReport
 from rankfold.solvers.line_search import change_along, minimiser
@@ -26,37 +26,68 @@ from rankfold.solvers.metric import Metric
 from rankfold.solvers.turn import Turn
 
 Smalls = NDArray[Any]  # two r×r matrices, of the left side and of the right
-_TRACES = 2, 4  # of `_pairs`: those of which the trace is all that is asked for
+_TRACES = 0, 4  # of `_pairs`: those of which the traces are enough
 
 
 class Known(NamedTuple):
-    """Small matrices of a point x: its Grams, their inverses, and the products of a metric's bases with x."""
+    """Grams of a point x and a direction d, the inverse of xᵀx, and what the bases of a metric see of both.
+
+    Those of d follow from those of the vectors that it is a sum of, and have not to be asked for.
+    """
 
     squares: Smalls
     inverses: Smalls
+    x_d: Smalls
+    d_d: Smalls
     seen: Smalls | None
+    ahead: Smalls | None
 
 
 class _Line(NamedTuple):
-    """A point, what is known of it, a direction d, and the Grams xᵀd, dᵀd and those of the bases with d."""
+    """A point, a direction d, the metric of both, and what is known of them."""
 
     here: Here
-    known: Known
-    metric: Metric
     d: Tangent
-    x_d: Smalls
-    d_d: Smalls
-    seen: Smalls | None = None
+    metric: Metric
+    known: Known
+
+
+class _Ahead(NamedTuple):
+    """Directions −g + β d at x, with g = u · lead + x · vertical, and d carried there by x · carried.
+
+    `with_u` are the products of u · lead, x, d and the bases, transposed, with u · lead, one after the other.
+    """
+
+    x: Tangent
+    u: Any
+    lead: Any
+    vertical: Smalls
+    d: Tangent
+    carried: Smalls
+    inverses: Smalls
+    with_u: Any
+    with_x: Any
+    with_d: Any
+
+    def direction(self, beta: float) -> tuple[FullRankFactors, Known]:
+        """Return one of them, and what is known of it."""
+        small = beta * self.carried - self.vertical
+        products = self.with_x @ small - self.with_u + beta * self.with_d
+        d_d = small.swapaxes(1, 2) @ products[1] - products[0] + beta * products[2]
+        seen, ahead = (self.with_x[3], products[3]) if len(products) > 3 else (None, None)
+        sides = [[(self.u[k], -self.lead[k]), (self.x[k], small[k])] for k in range(2)]
+        if beta:
+            for terms, v in zip(sides, self.d, strict=True):
+                terms.append((v, beta))
+        known = Known(self.with_x[1], self.inverses, products[1], d_d, seen, ahead)
+        return FullRankFactors(*primitives.sums(*sides)), known
 
 
 def fits(here: Here, direction: Tangent) -> bool:
     """Whether a step from here is for `turned_in_grams`."""
     geometry = here.problem.geometry
-    if (
-        type(geometry) is not FullRank
-        or geometry.metric != "preconditioned"
-        or not here.problem.cost.quadratic
-    ):
+    preconditioned = type(geometry) is FullRank and geometry.metric == "preconditioned"
+    if not (preconditioned and here.problem.cost.quadratic):
         return False
     arrays = *here.x, *direction
     if all(type(A) is np.ndarray for A in arrays):
@@ -71,44 +102,49 @@ def turned_in_grams(
 
     None where rounding would hide how far that lowers the value.
     """
-    known = known or _known(here, metric)
-    sides = zip(here.x, direction, metric.bases, strict=True)
-    coming = primitives.coming([[(x, d), (d, d), *((B, d) for B in bases)] for x, d, bases in sides])
+    line = _Line(here, direction, metric, known or _known(here, direction, metric))
     sampled = here.sampled_polynomial(direction) if calibration else None
     coefficients = here.polynomial(direction) if sampled is None else sampled
-    line = _Line(here, known, metric, direction, *coming())
     t = minimiser(coefficients)
     if sampled is None:
         return _turned(line, t) if change_along(coefficients, t) < -here.noise else None
     turn = _turned(line, calibration * t)
-    return turn if turn.here.value < here.value else turned_in_grams(here, direction, metric, 0.0, known)
+    return turn if turn.here.value < here.value else turned_in_grams(here, direction, metric, 0.0, line.known)
 
 
 def _turned(line: _Line, t: float) -> Turn:
     """Go to x + t d, and ask for all that is wanted there before any of it has come."""
-    before, d = line.here, line.d
-    terms = [[(x, 1.0), (v, t)] for x, v in zip(before.x, d, strict=True)]
+    before, d, known = line.here, line.d, line.known
+    terms = ([(x, 1.0), (v, t)] for x, v in zip(before.x, d, strict=True))
     here = before.problem.at(FullRankFactors(*primitives.sums(*terms)))
-    metric, seen = _metric_at(here, line, t)
+    metric, seen, ahead = _metric_at(here, line, t)
     f, old = (near(*there.partials) for there in (here, before))
     u = metric.solved(seen, f)
-    sides = zip(here.x, f, old, d, u, strict=True)
-    coming = primitives.coming([_pairs(*side) for side in sides], _TRACES)
-    squares, f_f, d_f, o_u, *more = coming()
+    sides = zip(here.x, f, old, d, u, metric.bases, strict=True)
+    coming = primitives.coming([_pairs(*side) for side in sides], _TRACES[: 1 if seen is None else 2])
+    # Meanwhile, what follows from what is known of the point before.
+    squares, x_d = _squares(known, t), known.x_d + t * known.d_d
     inverses = _inverses(here, squares)
     across = inverses[::-1]  # each side is measured by the Gram of the other
+    carried, measured = _vertical(x_d, inverses), known.inverses[::-1] @ squares[::-1]
+    length = max(float(np.vdot(known.squares[::-1], known.d_d)), 0.0) ** 0.5
+    found = coming()
+    n = 4 if seen is None else 6
+    (d_f, squares, f_f, o_u, *more), with_u = found[:n], found[n:]
     norm = float(np.vdot(f_f, across))
     here.told(max(norm, 0.0) ** 0.5)
     lead: Any = across  # the gradient is f times it, or what blocks make of f
     if seen is None:
         squared, vertical, overlaps = norm, 0.0 * squares, o_u @ across
+        with_u = with_u @ across
+        with_u[0] = across @ with_u[0]
     else:
-        f_u, o_x, x_u = more
-        vertical = _vertical(x_u, inverses)
+        f_u, o_x = more
+        vertical = _vertical(with_u[1], inverses)
         squared, lead, overlaps = _trace(f_u), (1.0, 1.0), o_u + o_x @ vertical
-    measured = line.known.inverses[::-1] @ squares[::-1]
-    length = max(float(np.vdot(line.known.squares[::-1], line.d_d)), 0.0) ** 0.5
-    carried = _vertical(line.x_d + t * line.d_d, inverses)
+    u_x, d_x, u_d = (Z.swapaxes(1, 2) for Z in (with_u[1], x_d, with_u[2]))
+    with_x = np.array([u_x, squares, d_x] + ([] if seen is None else [seen]))
+    with_d = np.array([u_d, x_d, known.d_d] + ([] if ahead is None else [ahead]))
     return Turn(
         here=here,
         t=t,
@@ -117,49 +153,51 @@ def _turned(line: _Line, t: float) -> Turn:
         squared=squared,
         overlap=float(np.vdot(measured, overlaps)),
         along=_trace(d_f),  # all that carries d elsewhere is vertical: there is no slope along that
-        directions=partial(_direction, here.x, u, lead, vertical, d, carried),
-        known=Known(squares, inverses, seen),
+        directions=_Ahead(here.x, u, lead, vertical, d, carried, inverses, with_u, with_x, with_d).direction,
     )
 
 
-def _pairs(x: Any, f: Any, old: Any, d: Any, u: Any) -> list[tuple[Any, Any]]:
+def _pairs(x: Any, f: Any, old: Any, d: Any, u: Any, bases: tuple[Any, ...]) -> list[tuple[Any, Any]]:
     """What is multiplied with what on one side, for the gradient u that blocks make of f, or f itself."""
-    pairs = [(x, x), (f, f), (d, f), (old, u)]
-    return pairs if u is f else [*pairs, (f, u), (old, x), (x, u)]
+    pairs = [(d, f), (x, x), (f, f), (old, u)]
+    if bases:
+        pairs += (f, u), (old, x)
+    return pairs + [(A, u) for A in (u, x, d, *bases)]
 
 
-def _direction(
-    x: Tangent, u: Any, lead: Any, vertical: Smalls, d: Tangent, carried: Smalls, beta: float
-) -> FullRankFactors:
-    """−g + β d at x, with g = u · lead + x · vertical and d carried there by x · carried."""
-    small = beta * carried - vertical
-    sides = [[(u[k], -lead[k]), (x[k], small[k])] for k in range(2)]
-    if beta:
-        for terms, v in zip(sides, d, strict=True):
-            terms.append((v, beta))
-    return FullRankFactors(*primitives.sums(*sides))
-
-
-def _metric_at(here: Here, line: _Line, t: float) -> tuple[Metric, Smalls | None]:
-    """Return the metric for the point x + t d, and what its bases see there."""
+def _metric_at(here: Here, line: _Line, t: float) -> tuple[Metric, Smalls | None, Smalls | None]:
+    """Return the metric for the point x + t d, and what its bases see of that and of d."""
     known = line.known
-    if known.seen is None or line.seen is None:
+    if known.seen is None or known.ahead is None:
         seen, after = None, line.metric.moved(here)
     else:
-        seen = sees = known.seen + t * line.seen
-        after = line.metric.moved(here, lambda: turned(sees, _squares(line, t)))
-    return after, seen if after.formed is line.metric.formed else after.seen(here)
+        seen = sees = known.seen + t * known.ahead
+        after = line.metric.moved(here, lambda: turned(sees, _squares(known, t)))
+    return after, *((seen, known.ahead) if after.formed is line.metric.formed else _seen(here, line.d, after))
 
 
-def _squares(line: _Line, t: float) -> Smalls:
+def _squares(known: Known, t: float) -> Smalls:
     """The Grams of x + t d."""
-    return line.known.squares + t * (line.x_d + line.x_d.swapaxes(1, 2) + t * line.d_d)
+    return known.squares + t * (known.x_d + known.x_d.swapaxes(1, 2) + t * known.d_d)
 
 
-def _known(here: Here, metric: Metric) -> Known:
-    """What a run learns from iteration to iteration, for its first one."""
-    squares = np.array([gram(Z, Z) for Z in here.tall], np.float64)
-    return Known(squares, _inverses(here, squares), metric.seen(here))
+def _known(here: Here, d: Tangent, metric: Metric) -> Known:
+    """What an iteration learns from the one before, for the first one."""
+    squares, x_d, d_d = primitives.coming(
+        [[(x, x), (x, v), (v, v)] for x, v in zip(here.x, d, strict=True)]
+    )()
+    return Known(squares, _inverses(here, squares), x_d, d_d, *_seen(here, d, metric))
+
+
+def _seen(here: Here, d: Tangent, metric: Metric) -> tuple[Smalls | None, Smalls | None]:
+    """Return the products of a metric's bases with a point and a direction."""
+    sides = [
+        [(B, v) for B in bases for v in both] for *both, bases in zip(here.x, d, metric.bases, strict=True)
+    ]
+    if not sides[0]:
+        return None, None
+    seen, ahead = primitives.coming(sides)()
+    return seen, ahead
 
 
 def _inverses(here: Here, squares: Smalls) -> Smalls:

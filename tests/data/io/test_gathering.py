@@ -71,6 +71,7 @@ def test_values_that_are_no_numbers_are_named():
         with pytest.raises(BadEntryError, match="is empty, NaN or infinite") as error:
             gathered(ValueColumn(), *batches)
         assert error.value.position == position
+        assert str(error.value) == f"entry {position} {error.value.problem}"
     assert gathered(ValueColumn(), [1], [2.5]).tolist() == [1.0, 2.5]
 
 

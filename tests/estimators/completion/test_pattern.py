@@ -1,6 +1,5 @@
 """The positions that a model was fitted to, against sets of pairs; and what is asked of them."""
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,7 @@ from rankfold.estimators.completion import neighbours
 from rankfold.estimators.completion.growing import Growing
 from rankfold.estimators.completion.neighbours import largest
 from rankfold.estimators.completion.pattern import Pattern
-from rankfold.estimators.completion.spread import _own_positions, _pattern
+from rankfold.estimators.completion.spread import _own_positions, _pattern, _sample
 
 SHAPE = 30, 20
 
@@ -80,8 +79,7 @@ def test_growing_moves_each_position_a_few_times_at_most():
         growing = growing.appended(*one, 30)
         assert len(growing.base.indices) == 600  # a quarter of it may wait
     sizes = [len(run.rows) for run in growing.runs]
-    assert sum(sizes) == 149
-    assert all(first >= 2 * second for first, second in itertools.pairwise(sizes))
+    assert sizes == [128, 16, 4, 1]  # each at least twice the next, so that few are merged with a new one
     for _ in range(2):
         growing = growing.appended(*one, 30)
     assert len(growing.base.indices) == 751
@@ -142,3 +140,15 @@ def test_positions_of_spread_entries_are_by_row_whatever_stripes_they_are_in():
         assert _pattern(store).indptr.tolist() == [0, 3, 4, 6]
     none = replace(spread_triples(rows, cols, np.arange(6.0), (3, 5)), stores=(None,))
     assert _own_positions(none).tolist() == []
+
+
+def test_a_sample_of_spread_entries_is_whole_rows_with_as_many_entries_as_asked_for(monkeypatch):
+    monkeypatch.setattr("rankfold.estimators.completion.spread.MIN_LINES", 4)
+    rows, cols = drawn()
+    store = spread_triples(rows, cols, np.arange(200.0), SHAPE)
+    whole = by_line(rows, cols, 30)
+    for limit, least, most in ((200, 200, 200), (199, 180, 199), (60, 45, 60), (1, 12, 45)):
+        side = _sample(store, limit, 0).by_row
+        assert least <= len(side.indices) <= most
+        assert all(line in whole for line in listed(Pattern.of(side)))
+    assert len(Pattern.of(side).counts) == 4

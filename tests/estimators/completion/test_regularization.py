@@ -1,5 +1,7 @@
 """The choice of the regularisation: what it looks at, and what it keeps of the problem."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from rating_data import everywhere, model, ratings, rmse
@@ -97,6 +99,38 @@ def test_the_solver_asked_for_is_the_one_that_works(solver, weight, used, monkey
     X, y, _ = ratings()
     model(solver=solver, bias=False, regularization=weight, tol=0.1).fit(X, y)
     assert set(steps) == {used}
+
+
+@pytest.mark.parametrize(
+    ("loss", "cancelled", "kinds"),
+    [("square", 0.0, {"swept", "polynomial"}), ("square", 1.0, {"swept", "polynomial", "value"}),
+     ("logistic", 0.0, {"swept", "value"})],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:stopped after 12 iterations")
+def test_what_sweeps_ask_of_their_cost_is_counted(loss, cancelled, kinds, monkeypatch):
+    asked = []
+
+    def noting(name, original):
+        def call(self, *arguments):
+            asked[-1:] = [each + Counter([name]) for each in asked[-1:]]
+            return original(self, *arguments)
+
+        return call
+
+    def step(self, problem, state, original=Alternating.step):
+        asked.append(Counter())
+        return original(self, problem, state)
+
+    monkeypatch.setattr(Alternating, "step", step)
+    for name in ("swept", "polynomial", "value"):
+        monkeypatch.setattr(Joint, name, noting(name, getattr(Joint, name)))
+    monkeypatch.setattr("rankfold.estimators.completion.alternating._CANCELLED", cancelled)
+    X, y, _ = ratings()
+    y = y if loss == "square" else (y > 0).astype(float)
+    fitted = model(loss=loss, bias=False, regularization=1.0, max_iter=12).fit(X, y)
+    assert {kind for each in asked for kind in each} == kinds
+    for row, due in zip(list(fitted.trace_)[1:], asked, strict=True):
+        assert (row.gradients, row.polynomials, row.values) == (due["swept"], due["polynomial"], due["value"])
 
 
 @pytest.mark.parametrize(
