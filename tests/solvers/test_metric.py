@@ -258,7 +258,7 @@ def test_a_metric_that_leads_nowhere_is_given_up_for_that_of_the_geometry_from_t
 def test_a_stall_in_the_metric_of_the_data_is_no_stall_unless_it_is_rounding(monkeypatch):
     problem = rf.Problem.of(completion(), 3)
     auto, asked = rf.ConjugateGradient(), rf.ConjugateGradient(metric="data")
-    monkeypatch.setattr(rf.ConjugateGradient, "_line_search", lambda self, state: (1.0, None))
+    monkeypatch.setattr(rf.ConjugateGradient, "_turned", lambda self, state: (1.0, None))
     first = auto.init(problem, problem.start())
     after = auto.step(problem, first)
     assert (after.trial, after.stalled, after.metric) == (None, "", Metric())

@@ -3,6 +3,10 @@
 As in `sweeps`, a line is a row of W or a column, A the factor whose rows belong to the lines and B the other
 one. Blocks lie one below the other, (d r, r). Lines have nothing to do with each other, so any number of
 threads gives the same bits.
+
+Inverted, they lie in groups of `LANES` lines: a number of the lower triangle of one line, that of the next,
+and so on. So the lines of a group are worked on side by side, each in its lane of a vector, without a sum
+over the numbers of any vector, and nothing is held, or done, for the upper triangle.
 """
 
 from __future__ import annotations
@@ -11,25 +15,38 @@ import functools
 from typing import Any
 
 import numpy as np
+from numba.extending import register_jitable
 
 from rankfold.kernels import formulas
 from rankfold.kernels.chunks import chunks, chunks_in_order
 from rankfold.kernels.compiling import compiled
 from rankfold.kernels.layout import ONE, ahead_by, numbers
-from rankfold.kernels.registers import axpy, load, load_wide, multiply_add, prefetch, store, total, zero
+from rankfold.kernels.registers import (
+    axpy,
+    load,
+    load_wide,
+    multiply_add,
+    prefetch,
+    store,
+    store_narrow,
+    total,
+    zero,
+)
 from rankfold.kernels.sweeps import entry_losses, told
+from rankfold.kernels.tall import columns
 
+LANES = 8
+_LARGE = 8  # ranks
 _SQUARE = formulas.BUILT_IN.index(formulas.square)
-_FOUR = np.uint64(4)
+_AT_ONCE = np.uint64(64)  # entries of a line whose rows are gathered before any of them is used
 
 
 @functools.cache
 def blocks(rank: int, loss: Any, weighted: bool, few: bool = False) -> Any:
     """Kernel for Q_i + scale Σ w ℓ″ b bᵀ of each line, in the place of Q_i.
 
-    Four entries at a time, so that a row of Q_i is read and written once for four multiply-adds. The square
-    loss has a constant ℓ″, and needs no entry of W. Stripe by stripe: a line taken through all of them at
-    once gathers from further away, in twice the time on P2, and 0.85 of it on P5.
+    The square loss has a constant ℓ″, and needs no entry of W. Blocks that are larger than rows are small are
+    filled line by line, through all stripes; others stripe by stripe, to gather from near.
     """
     return told(functools.partial(_blocks, rank), loss, weighted, False, few)
 
@@ -37,86 +54,131 @@ def blocks(rank: int, loss: Any, weighted: bool, few: bool = False) -> Any:
 @functools.cache
 def _blocks(rank: int, loss: Any, of_weighted: bool, _: bool) -> Any:
     ahead, numbers_, any_, is_square = ahead_by(rank), numbers(of_weighted), loss is None, loss == _SQUARE
+    add, line_by_line = _lower_half(rank), rank >= _LARGE
 
     def kernel(  # type: ignore[no-untyped-def]
         choices, progress, bounds, indptr, indices, step, data, A, B, parameter, scale, Q
     ):
         m, constant = (choices[1], choices[0] == _SQUARE) if any_ else (numbers_, is_square)
         weighted = m > ONE if any_ else of_weighted
-        last, r = np.uint64(indices.size - 1), np.uint64(rank)
-        second = np.empty(4)
-        for stripe, c, first in chunks_in_order(progress, bounds, indptr):
-            base = stripe * step
+        last, r, lines = np.uint64(indices.size - 1), np.uint64(rank), bounds[-1]
+        stripes = np.uint64(indptr.size - 1) // lines
+        rows, scaled = np.empty((_AT_ONCE, r), B.dtype), np.empty((_AT_ONCE, r), B.dtype)
+        in_order = indptr[: lines + ONE] if line_by_line else indptr
+        for stripe, c, _ in chunks_in_order(progress, bounds, in_order):
+            until = stripes if line_by_line else stripe + ONE
             for i in range(bounds[c], bounds[c + ONE]):
-                end = indptr[first + i + ONE]
-                for p in range(indptr[first + i], end, _FOUR):
-                    for k in range(_FOUR):
-                        at = p + k
-                        second[k] = 0.0  # beyond the line's end
-                        if at < end:
-                            prefetch(B, base + np.uint64(indices[min(at + ahead, last)]), rank)
-                            second[k] = 2.0 * scale
+                for s in range(stripe, until):
+                    base, end = s * step, indptr[s * lines + i + ONE]
+                    for start in range(indptr[s * lines + i], end, _AT_ONCE):
+                        count = min(_AT_ONCE, end - start)
+                        for k in range(count):
+                            p = start + k
+                            prefetch(B, base + np.uint64(indices[min(p + ahead, last)]), rank)
+                            b = load(B, base + np.uint64(indices[p]), rank)
+                            second = 2.0
                             if not constant:
-                                b = load(B, base + np.uint64(indices[at]), rank)
                                 w = np.float64(total(multiply_add(load(A, i, rank), b, zero(b))))
-                                _, _, curvature = entry_losses(
-                                    loss, choices, w, np.float64(data[m * at]), parameter
-                                )
-                                second[k] = curvature * scale
+                                y = np.float64(data[m * p])
+                                _, _, second = entry_losses(loss, choices, w, y, parameter)
                             if weighted:
-                                second[k] *= data[m * at + ONE]
-                    j0 = base + np.uint64(indices[p])
-                    j1 = base + np.uint64(indices[min(p + ONE, end - ONE)])
-                    j2 = base + np.uint64(indices[min(p + np.uint64(2), end - ONE)])
-                    j3 = base + np.uint64(indices[min(p + np.uint64(3), end - ONE)])
-                    b0, b1 = load(B, j0, rank), load(B, j1, rank)
-                    b2, b3 = load(B, j2, rank), load(B, j3, rank)
-                    b0, b1 = axpy(second[0], b0, zero(b0)), axpy(second[1], b1, zero(b1))
-                    b2, b3 = axpy(second[2], b2, zero(b2)), axpy(second[3], b3, zero(b3))
+                                second *= data[m * p + ONE]
+                            store(rows, k, b)
+                            store(scaled, k, axpy(scale * second, b, zero(b)))
+                        add(scaled, rows, count, Q, i * r)
+                if until == stripes:  # the upper triangle is that below
                     for k in range(r):
-                        row = load(Q, i * r + k, rank)
-                        row = axpy(B[j1, k], b1, axpy(B[j0, k], b0, row))
-                        row = axpy(B[j3, k], b3, axpy(B[j2, k], b2, row))
-                        store(Q, i * r + k, row)
+                        for n in range(k):
+                            Q[i * r + n, k] = Q[i * r + k, n]
 
     return compiled(kernel, cache=loss is None or isinstance(loss, int))
 
 
 @functools.cache
+def _lower_half(rank: int) -> Any:
+    """Function that adds AᵀB, of the first `count` rows of both, to the r rows of Q from `top` on.
+
+    Of the upper triangle as much as is no more work: eight rows end where the last of them meets it.
+    """
+    before = None
+    for first in range(0, rank, 8):
+        before = _eight_rows(rank, first, min(first + 8, rank), before)
+    return before
+
+
+def _eight_rows(rank: int, first: int, end: int, before: Any) -> Any:
+    """The same for the rows from `first` to `end`, after those `before`."""
+    most = min(8, max(1, 20 // -(-end // 4)))  # in registers at a time, each a few vectors of four
+    parts = -(-(end - first) // most)
+    size = -(-(end - first) // parts)
+    rest = end - first - size * (parts - 1)
+    several, remaining = columns(rank, size, end), columns(rank, rest, end)
+    start, stop, step = np.uint64(first), np.uint64(end - rest), np.uint64(size)
+
+    def add(A, B, count, Q, top):  # type: ignore[no-untyped-def]
+        if before is not None:
+            before(A, B, count, Q, top)
+        for k in range(start, stop, step):
+            several(A, B, k, np.uint64(0), count, Q, top + k)
+        remaining(A, B, stop, np.uint64(0), count, Q, top + stop)
+
+    return register_jitable(add)
+
+
+def packed(lines: int, rank: int) -> tuple[int, int, int]:
+    """Groups, numbers of a triangle, and lanes: the shape of inverted blocks."""
+    return -(-lines // LANES), rank * (rank + 1) // 2, LANES
+
+
+@functools.cache
 def invert(rank: int) -> Any:
-    """Kernel for rows u_k, in `out`, with (scale Q_i + diag(ridge))⁻¹ = Σ u_k u_kᵀ; Q_i is overwritten.
+    """Kernel for rows u_k, in `out`, with (scale Q_i + diag(ridge))⁻¹ = Σ u_k u_kᵀ.
 
     They are the rows of the inverse of the Cholesky factor, by Gaussian elimination: left of the pivot a row
     holds the inverse so far, right of it what is left of Q_i. A sum of squares is symmetric and positive
     semidefinite however `out` rounds it. A pivot that is `lost` of its diagonal entry, or less, is rounding:
     its unknown becomes zero.
     """
+    lanes = np.uint64(LANES)
 
     def kernel(progress, bounds, Q, scale, ridge, lost, out):  # type: ignore[no-untyped-def]
         r = np.uint64(rank)
-        least = np.empty(rank)
+        lines, size = np.uint64(len(Q)) // r, r * (r + ONE) // np.uint64(2)
+        q, column = np.zeros((size, LANES)), np.empty((r, LANES))
+        least, inverse = np.empty((r, LANES)), np.empty((ONE, LANES))
         for c in chunks(progress, bounds.size - 1):
-            for i in range(bounds[c], bounds[c + 1]):
-                top = i * r
+            for g in range(bounds[c], bounds[c + 1]):
+                for lane in range(min(lanes, lines - g * lanes)):
+                    top, at = (g * lanes + lane) * r, np.uint64(0)
+                    for k in range(r):
+                        for n in range(k + ONE):
+                            q[at + n, lane] = scale * Q[top + k, n]
+                        at += k + ONE
+                        q[at - ONE, lane] += ridge[k]
+                        least[k, lane] = lost * q[at - ONE, lane]
                 for k in range(r):
-                    row = load(Q, top + k, rank)
-                    store(Q, top + k, axpy(scale, row, zero(row)))
-                    Q[top + k, k] += ridge[k]
-                    least[k] = lost * Q[top + k, k]
-                for k in range(r):
-                    pivot = Q[top + k, k]
-                    inverse = 1.0 / pivot if pivot > least[k] else 0.0
-                    row = load(Q, top + k, rank)
+                    own = k * (k + ONE) // np.uint64(2)
+                    for lane in range(lanes):
+                        pivot = q[own + k, lane]
+                        inverse[0, lane] = 1.0 / pivot if pivot > least[k, lane] else 0.0
+                    at = own
                     for n in range(k + ONE, r):
-                        factor = Q[top + n, k] * inverse
-                        store(Q, top + n, axpy(-factor, row, load(Q, top + n, rank)))
-                        Q[top + n, k] = -factor  # last: a row is not read again while this is on its way
-                    root = np.sqrt(inverse)
-                    for n in range(k):
-                        out[top + k, n] = root * Q[top + k, n]
-                    out[top + k, k] = root
-                    for n in range(k + ONE, r):
-                        out[top + k, n] = 0.0
+                        at += n
+                        store(column, n, load(q, at + k, LANES))
+                        f = load(inverse, np.uint64(0), LANES)
+                        f = multiply_add(f, load(column, n, LANES), zero(f))
+                        f = axpy(-1.0, f, zero(f))
+                        for j in range(k):
+                            store(q, at + j, multiply_add(f, load(q, own + j, LANES), load(q, at + j, LANES)))
+                        store(q, at + k, f)
+                        for j in range(k + ONE, n + ONE):
+                            store(q, at + j, multiply_add(f, load(column, j, LANES), load(q, at + j, LANES)))
+                    for lane in range(lanes):
+                        inverse[0, lane] = np.sqrt(inverse[0, lane])
+                        q[own + k, lane] = 1.0
+                    root = load(inverse, np.uint64(0), LANES)
+                    for j in range(own, own + k + ONE):
+                        store_narrow(out, g * size + j, multiply_add(root, load(q, j, LANES), zero(root)))
 
     return compiled(kernel)
 
@@ -124,22 +186,43 @@ def invert(rank: int) -> Any:
 @functools.cache
 def solve(rank: int) -> Any:
     """Kernel for out_i = N (Σ u_k u_kᵀ) Nᵀ x_i, with the rows u_k of `invert` in U, and T = Nᵀ."""
+    lanes = np.uint64(LANES)
 
     def kernel(progress, bounds, U, N, T, x, out):  # type: ignore[no-untyped-def]
-        r = np.uint64(rank)
+        r, lines = np.uint64(rank), np.uint64(len(x))
+        size = r * (r + ONE) // np.uint64(2)
+        rows, given, along = np.zeros((lanes, r)), np.empty((r, LANES)), np.empty((r, LANES))
         for c in chunks(progress, bounds.size - 1):
-            for i in range(bounds[c], bounds[c + 1]):
-                turned = zero(load(N, np.uint64(0), rank))
+            for g in range(bounds[c], bounds[c + 1]):
+                top, count = g * lanes, min(lanes, lines - g * lanes)
+                for lane in range(count):
+                    turned = zero(load(N, np.uint64(0), rank))
+                    for k in range(r):
+                        turned = axpy(x[top + lane, k], load(N, k, rank), turned)
+                    store(rows, lane, turned)
                 for k in range(r):
-                    turned = axpy(x[i, k], load(N, k, rank), turned)
-                sum_ = zero(turned)
+                    for lane in range(lanes):
+                        given[k, lane] = rows[lane, k]
+                at = g * size
                 for k in range(r):
-                    u = load_wide(U, i * r + k, rank)
-                    sum_ = axpy(total(multiply_add(u, turned, zero(u))), u, sum_)
-                store(out, i, sum_)
-                back = zero(sum_)
-                for k in range(r):
-                    back = axpy(out[i, k], load(T, k, rank), back)
-                store(out, i, back)
+                    sum_ = zero(load(given, np.uint64(0), LANES))
+                    for n in range(k + ONE):
+                        sum_ = multiply_add(load_wide(U, at + n, LANES), load(given, n, LANES), sum_)
+                    store(along, k, sum_)
+                    at += k + ONE
+                for n in range(r):
+                    sum_, at = zero(sum_), g * size + n * (n + ONE) // np.uint64(2) + n
+                    for k in range(n, r):
+                        sum_ = multiply_add(load_wide(U, at, LANES), load(along, k, LANES), sum_)
+                        at += k + ONE
+                    store(given, n, sum_)
+                for lane in range(lanes):
+                    for k in range(r):
+                        rows[lane, k] = given[k, lane]
+                for lane in range(count):
+                    back = zero(load(N, np.uint64(0), rank))
+                    for k in range(r):
+                        back = axpy(rows[lane, k], load(T, k, rank), back)
+                    store(out, top + lane, back)
 
     return compiled(kernel)

@@ -105,6 +105,31 @@ def store(typing: Any, A: Any, i: Any, x: Any) -> Any:
 
 
 @intrinsic(prefer_literal=True)
+def load_first(typing: Any, A: Any, i: Any, rank: Any, width: Any) -> Any:
+    """The first `width` numbers of row i of an array as `load` takes it."""
+    row = Row(width.literal_value, A.dtype)
+
+    def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        start = _checked_address(context, builder, A, args[0], args[1], rank.literal_value)
+        return _row(builder, row, (builder.load(p, align=row.bytes) for p in _pointers(builder, row, start)))
+
+    return row(A, types.uint64, rank, width), codegen
+
+
+@intrinsic(prefer_literal=True)
+def store_first(typing: Any, A: Any, i: Any, rank: Any, x: Any) -> Any:
+    """Write x to the beginning of row i of such an array."""
+
+    def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        start = _checked_address(context, builder, A, args[0], args[1], rank.literal_value)
+        for vector, p in zip(_vectors(builder, x, args[3]), _pointers(builder, x, start), strict=True):
+            builder.store(vector, p, align=x.bytes)
+        return context.get_dummy_value()
+
+    return types.void(A, types.uint64, rank, x), codegen
+
+
+@intrinsic(prefer_literal=True)
 def load_wide(typing: Any, A: Any, i: Any, rank: Any) -> Any:
     """Row i of an array, as numbers of double precision whatever the array holds."""
     row, held = Row(rank.literal_value, types.float64), Row(1, A.dtype).scalar
@@ -120,6 +145,22 @@ def load_wide(typing: Any, A: Any, i: Any, rank: Any) -> Any:
         return _row(builder, row, loaded)
 
     return row(A, types.uint64, rank), codegen
+
+
+@intrinsic
+def store_narrow(typing: Any, A: Any, i: Any, x: Any) -> Any:
+    """Write row x, of double precision, into row i of an array of single precision."""
+
+    def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        start = _checked_address(context, builder, A, args[0], args[1], x.length)
+        offsets = itertools.accumulate(x.widths[:-1], initial=0)
+        for offset, vector in zip(offsets, _vectors(builder, x, args[2]), strict=True):
+            narrow = ir.VectorType(ir.FloatType(), vector.type.count)
+            p = builder.bitcast(builder.gep(start, [I64(offset)]), narrow.as_pointer())
+            builder.store(builder.fptrunc(vector, narrow), p, align=4)
+        return context.get_dummy_value()
+
+    return types.void(A, types.uint64, x), codegen
 
 
 @intrinsic

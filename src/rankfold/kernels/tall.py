@@ -16,7 +16,7 @@ from numba.extending import register_jitable
 from rankfold.kernels.chunks import chunks
 from rankfold.kernels.compiling import compiled
 from rankfold.kernels.layout import ONE
-from rankfold.kernels.registers import axpy, load, store, zero
+from rankfold.kernels.registers import axpy, load, load_first, multiply_add, store, store_first, zero
 
 ARRAYS = 6  # that one pass takes; those beyond the last are repetitions
 MOST_CHUNKS, _FEWEST_ROWS = 64, 128
@@ -35,17 +35,23 @@ def _columns_at_once(rank: int) -> int:
     return min(5, max(1, 15 // -(-rank // 4)))
 
 
-def _columns(rank: int, size: int) -> Any:
-    """Function that adds `size` rows of AᵀB, from row k on, of some rows of A and B, to those in Q."""
+def columns(rank: int, size: int, width: int) -> Any:
+    """Function that adds `size` rows of AᵀB, from row k on, of some rows of A and B, to those in Q.
+
+    Of those rows the first `width` numbers.
+    """
 
     def add(A, B, k, first, last, Q, top):  # type: ignore[no-untyped-def]
-        q0 = load(Q, top, rank)
-        q1 = load(Q, top + np.uint64(1), rank) if size > 1 else zero(q0)
-        q2 = load(Q, top + np.uint64(2), rank) if size > 2 else zero(q0)
-        q3 = load(Q, top + np.uint64(3), rank) if size > 3 else zero(q0)
-        q4 = load(Q, top + np.uint64(4), rank) if size > 4 else zero(q0)
+        q0 = load_first(Q, top, rank, width)
+        q1 = load_first(Q, top + np.uint64(1), rank, width) if size > 1 else zero(q0)
+        q2 = load_first(Q, top + np.uint64(2), rank, width) if size > 2 else zero(q0)
+        q3 = load_first(Q, top + np.uint64(3), rank, width) if size > 3 else zero(q0)
+        q4 = load_first(Q, top + np.uint64(4), rank, width) if size > 4 else zero(q0)
+        q5 = load_first(Q, top + np.uint64(5), rank, width) if size > 5 else zero(q0)
+        q6 = load_first(Q, top + np.uint64(6), rank, width) if size > 6 else zero(q0)
+        q7 = load_first(Q, top + np.uint64(7), rank, width) if size > 7 else zero(q0)
         for i in range(first, last):
-            b = load(B, i, rank)
+            b = load_first(B, i, rank, width)
             q0 = axpy(A[i, k], b, q0)
             if size > 1:
                 q1 = axpy(A[i, k + np.uint64(1)], b, q1)
@@ -55,15 +61,27 @@ def _columns(rank: int, size: int) -> Any:
                 q3 = axpy(A[i, k + np.uint64(3)], b, q3)
             if size > 4:
                 q4 = axpy(A[i, k + np.uint64(4)], b, q4)
-        store(Q, top, q0)
+            if size > 5:
+                q5 = axpy(A[i, k + np.uint64(5)], b, q5)
+            if size > 6:
+                q6 = axpy(A[i, k + np.uint64(6)], b, q6)
+            if size > 7:
+                q7 = axpy(A[i, k + np.uint64(7)], b, q7)
+        store_first(Q, top, rank, q0)
         if size > 1:
-            store(Q, top + np.uint64(1), q1)
+            store_first(Q, top + np.uint64(1), rank, q1)
         if size > 2:
-            store(Q, top + np.uint64(2), q2)
+            store_first(Q, top + np.uint64(2), rank, q2)
         if size > 3:
-            store(Q, top + np.uint64(3), q3)
+            store_first(Q, top + np.uint64(3), rank, q3)
         if size > 4:
-            store(Q, top + np.uint64(4), q4)
+            store_first(Q, top + np.uint64(4), rank, q4)
+        if size > 5:
+            store_first(Q, top + np.uint64(5), rank, q5)
+        if size > 6:
+            store_first(Q, top + np.uint64(6), rank, q6)
+        if size > 7:
+            store_first(Q, top + np.uint64(7), rank, q7)
 
     return register_jitable(add)
 
@@ -72,20 +90,30 @@ def _columns(rank: int, size: int) -> Any:
 def grams(rank: int) -> Any:
     """Kernel for AᵀB of pairs of `arrays`, by chunk: pair p of chunk c is r rows of `sums` from (c m + p) r.
 
-    By tiles of rows, which stay in the cache for all pairs.
+    Of a pair whose third number is not 0, its diagonal alone. By tiles of rows, which stay in the cache for
+    all pairs.
     """
     size, tile = _columns_at_once(rank), np.uint64(min(256, max(16, 2048 // rank)))
     step, whole, rest = np.uint64(size), np.uint64(rank // size * size), rank % size
-    several, remaining = _columns(rank, size), _columns(rank, max(rest, 1))
+    several, remaining = columns(rank, size, rank), columns(rank, max(rest, 1), rank)
 
     def kernel(progress, bounds, arrays, pairs, sums):  # type: ignore[no-untyped-def]
         r, m = np.uint64(rank), np.uint64(pairs.shape[0])
+        diagonal = np.empty((ONE, r), sums.dtype)
         for c in chunks(progress, bounds.size - 1):
             for first in range(bounds[c], bounds[c + 1], tile):
                 last = min(first + tile, bounds[c + 1])
                 for p in range(m):
                     A, B = arrays[pairs[p, 0]], arrays[pairs[p, 1]]
                     top = (np.uint64(c) * m + p) * r
+                    if pairs[p, 2]:
+                        q = zero(load(A, first, rank))
+                        for i in range(first, last):
+                            q = multiply_add(load(A, i, rank), load(B, i, rank), q)
+                        store(diagonal, np.uint64(0), q)
+                        for k in range(r):
+                            sums[top + k, k] += diagonal[0, k]
+                        continue
                     for k in range(np.uint64(0), whole, step):
                         several(A, B, k, first, last, sums, top + k)
                     if rest:

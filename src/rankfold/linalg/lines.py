@@ -15,7 +15,7 @@ from rankfold.linalg.memory import empty
 from rankfold.linalg.primitives import on_host
 
 Array = Any
-_CHUNKS = 64  # of lines, that threads share out
+_CHUNKS = 64  # of groups of lines, that threads share out
 
 
 class Applied(NamedTuple):
@@ -29,7 +29,8 @@ class Applied(NamedTuple):
 def inverted(blocks: Array, scale: float, ridge: NDArray[Any], lost: float) -> Array:
     """Return rows u_k, in single precision, with (scale A_i + diag(ridge))⁻¹ = Σ u_k u_kᵀ for each line.
 
-    A pivot that is `lost` of its diagonal entry, or less, is rounding. Blocks on the host are overwritten.
+    They lie as kernels want them, and end at the diagonal. A pivot that is `lost` of its diagonal entry, or
+    less, is rounding.
     """
     lines, r, _ = blocks.shape
     if on_gpu.holds(blocks):
@@ -41,12 +42,10 @@ def inverted(blocks: Array, scale: float, ridge: NDArray[Any], lost: float) -> A
         arguments = blocks.contiguous(), numbers, out, lines
         kernels.gpu_launch.launch(kernels.gpu_lines.invert, (-(-lines // layout["P"]),), arguments, layout)
         return out
-    Q = np.require(blocks, ridge.dtype, ["C", "W"]).reshape(lines * r, r)
-    inverse = np.empty(Q.shape, np.float32)
-    work = lines * r**3 / 2
-    kernels.pool.run(
-        kernels.line_blocks.invert(r), _CHUNKS, work, (_bounds(lines), Q, scale, ridge, lost, inverse)
-    )
+    inverse = np.empty(kernels.line_blocks.packed(lines, r), np.float32)
+    Q = np.require(blocks, ridge.dtype, ["C", "A", "W"]).reshape(lines * r, r)
+    own = _bounds(len(inverse)), Q, scale, ridge, lost, inverse
+    kernels.pool.run(kernels.line_blocks.invert(r), _CHUNKS, lines * r**3 / 3, own)
     return inverse
 
 
@@ -57,7 +56,7 @@ def applied(*sides: Applied) -> list[Array]:
     outs, passes = [empty(x.shape, np.float64) for _, _, x in sides], []
     for (inverse, N, x), out in zip(sides, outs, strict=True):
         own = np.ascontiguousarray(N, np.float64)
-        passes.append((_bounds(len(x)), inverse, own, np.ascontiguousarray(own.T), x, out))
+        passes.append((_bounds(len(inverse)), inverse, own, np.ascontiguousarray(own.T), x, out))
     r = outs[0].shape[1]
     work = 3 * r * sum(out.size for out in outs)
     kernels.pool.run(kernels.line_blocks.solve(r), _CHUNKS, work, *passes)
@@ -86,5 +85,5 @@ def diagonal_sums(blocks: Array) -> NDArray[Any]:
 
 
 @functools.lru_cache(maxsize=64)
-def _bounds(lines: int) -> NDArray[np.uint64]:
-    return np.linspace(0, lines, min(_CHUNKS, lines) + 1).astype(np.uint64)
+def _bounds(groups: int) -> NDArray[np.uint64]:
+    return np.linspace(0, groups, min(_CHUNKS, groups) + 1).astype(np.uint64)

@@ -7,7 +7,7 @@ machines are waited for, once. Small matrices are NumPy arrays on the host, wher
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,14 +43,31 @@ def on_host(A: Array) -> NDArray[Any]:
     return np.asarray(A if device(A) == home else to_device(A, home))
 
 
-def grams(*sides: Sequence[Pair]) -> list[list[NDArray[Any]]]:
-    """Return AᵀB for the pairs of tall arrays of each side, whose arrays all have the same rows."""
+def coming(sides: Sequence[Sequence[Pair]], diagonals: Collection[int] = ()) -> Callable[[], NDArray[Any]]:
+    """Have the Grams of as many pairs of each side computed; what is returned gives them, in float64.
+
+    One pair after the other, with those of all sides. It waits, if that has to be. Of the pairs at the places
+    `diagonals` no more than the diagonals are asked for: the rest of these may be zero.
+    """
+    first = sides[0][0][0]
+    if type(first) is np.ndarray:
+        found = np.array(grams(*sides, diagonals=diagonals), np.float64).swapaxes(0, 1)
+        return lambda: found
+    numbers, rank = on_gpu.grams(sides).numbers, first.shape[1]
+    return lambda: numbers().reshape(len(sides), -1, rank, rank).swapaxes(0, 1)
+
+
+def grams(*sides: Sequence[Pair], diagonals: Collection[int] = ()) -> list[list[NDArray[Any]]]:
+    """Return AᵀB for the pairs of tall arrays of each side, whose arrays all have the same rows.
+
+    Of those at the places `diagonals`, diagonals are enough.
+    """
     first = sides[0][0][0]
     if is_spread(first):
         return first.grams(sides)
     if type(first) is np.ndarray:
         if first.size >= LEAST and (parts := _parts_for_kernels(sides)) is not None:
-            return _grams_by_kernels(parts)
+            return _grams_by_kernels(parts, diagonals)
     elif on_gpu.taken(_different(sides)):
         numbers = on_gpu.grams(sides).numbers().astype(_host_type(first), copy=False)
         products = iter(numbers.reshape(-1, first.shape[1], first.shape[1]))
@@ -164,18 +181,23 @@ def _parts_for_kernels(sides: Sequence[Sequence[Pair]]) -> list[list[Part]] | No
     return found if all(_fit_for_kernels(arrays) for parts in found for arrays, _ in parts) else None
 
 
-def _grams_by_kernels(sides: Sequence[Sequence[Part]]) -> list[list[NDArray[Any]]]:
+def _grams_by_kernels(
+    sides: Sequence[Sequence[Part]], diagonals: Collection[int] = ()
+) -> list[list[NDArray[Any]]]:
     found: list[list[NDArray[Any]]] = []
     passes: dict[int, list[tuple[Any, ...]]] = {}  # by rank
     work = 0
     for parts in sides:
         found.append([])
+        first = 0
         for arrays, places in parts:
+            flat = tuple(k in diagonals for k in range(first, first + len(places)))
+            first += len(places)
             rows, rank = arrays[0].shape
             bounds = kernels.tall.cuts(rows, rank)
             partial = np.zeros(((bounds.size - 1) * len(places) * rank, rank), arrays[0].dtype)
             padded = _filled_up(arrays, kernels.tall.ARRAYS)
-            passes.setdefault(rank, []).append((bounds, padded, _numbers(tuple(places)), partial))
+            passes.setdefault(rank, []).append((bounds, padded, _numbers(tuple(places), flat), partial))
             found[-1].append(partial.reshape(-1, len(places), rank, rank))
             work += rows * rank * rank * len(places)
     for rank, arguments in passes.items():
@@ -184,9 +206,9 @@ def _grams_by_kernels(sides: Sequence[Sequence[Part]]) -> list[list[NDArray[Any]
 
 
 @functools.lru_cache(maxsize=64)
-def _numbers(places: tuple[tuple[int, int], ...]) -> NDArray[np.uint64]:
+def _numbers(places: tuple[tuple[int, int], ...], flat: tuple[bool, ...]) -> NDArray[np.uint64]:
     """As kernels take them; an iteration asks for the same pairs as the one before."""
-    return np.array(places, np.uint64)
+    return np.array([(*pair, diagonal) for pair, diagonal in zip(places, flat, strict=True)], np.uint64)
 
 
 def _in_parts(pairs: Sequence[Pair]) -> list[Part]:

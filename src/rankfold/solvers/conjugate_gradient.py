@@ -22,7 +22,7 @@ from rankfold.solvers.line_search import (
 from rankfold.solvers.metric import Metric, check_metric
 from rankfold.solvers.progress import Progress
 from rankfold.solvers.turn import Turn, turned
-from rankfold.solvers.turn_on_gpu import Known, fits, turned_on_gpu
+from rankfold.solvers.turn_in_grams import Known, fits, turned_in_grams
 
 _RULES = ("PR+", "HS", "DY")
 # Powell's restart: gradients that are this far from orthogonal say that conjugacy is lost.
@@ -56,7 +56,7 @@ class ConjugateGradientState(Located):
     is there while that is a metric to be given up if it leads nowhere.
 
     `calibration` is what the step-sizes that a sample of the data gives are to be multiplied with; 0 where
-    all the data are to be asked. `known` is what iterations on a GPU tell the next one.
+    all the data are to be asked. `known` is what iterations that are written out in Grams tell the next one.
     """
 
     metric: Metric
@@ -149,7 +149,7 @@ class ConjugateGradient:
         """Return the first guess of the step, 0 where none was needed, and what is known after the step."""
         here, direction, metric = state.here, state.direction, state.metric
         if fits(here, direction):
-            return 0.0, turned_on_gpu(here, direction, metric, state.calibration, state.known)
+            return 0.0, turned_in_grams(here, direction, metric, state.calibration, state.known)
         guess, taken = self._line_search(state)
         return guess, None if taken is None else turned(here, direction, metric, taken)
 

@@ -18,7 +18,7 @@ class Turn(NamedTuple):
     """Where a step led, and which directions there are from there.
 
     With the gradient g in the metric of directions, and the last direction d carried there, `directions(β)`
-    is −g + β d, and what `turn_on_gpu` knows of that. Products with the geometry's gradient are `squared`,
+    is −g + β d, and what `turn_in_grams` knows of that. Products with the geometry's gradient are `squared`,
     of g, and `along`, of d; `overlap` is that of g with the geometry's gradient before.
     """
 

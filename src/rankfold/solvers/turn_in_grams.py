@@ -1,8 +1,9 @@
-"""A step of conjugate gradients and the `Turn` after it, on a GPU, in `FullRank`'s preconditioned metric.
+"""A step of conjugate gradients and the `Turn` after it, in `FullRank`'s preconditioned metric.
 
-Where entries are few, a GPU takes less time for an iteration than Python takes to ask the geometry formula by
-formula. So the formulas are written out here, in small matrices of both sides at once, without what vanishes
-in them; and all Grams are asked for together, so that the GPU is waited for twice an iteration: for the line
+Formulas ask for more Grams than an iteration needs, and where entries are few Python takes longer to ask the
+geometry formula by formula than all else takes. So the formulas are written out here, in small matrices of
+both sides at once, without what vanishes in them, and with traces where these are enough; and all Grams are
+asked for together: arrays are read once for them, and a GPU is waited for twice an iteration, for the line
 and for all the rest.
 """
 
@@ -14,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.costs.data_metric import turned
+from rankfold.entries.arrays import near
 from rankfold.geometry.base import Tangent
 from rankfold.geometry.full_rank import FullRank, FullRankFactors
-from rankfold.linalg import inverse_gram, on_gpu, quick_inverse
-from rankfold.linalg.exchange import Coming
+from rankfold.linalg import inverse_gram, on_gpu, primitives, quick_inverse
 from rankfold.problem import Here
 from rankfold.solvers.base import StepReport
 from rankfold.solvers.line_search import change_along, minimiser
@@ -25,6 +26,7 @@ from rankfold.solvers.metric import Metric
 from rankfold.solvers.turn import Turn
 
 Smalls = NDArray[Any]  # two r×r matrices, of the left side and of the right
+_TRACES = 0, 4  # of `_pairs`: those of which the traces are enough
 
 
 class Known(NamedTuple):
@@ -78,17 +80,22 @@ class _Ahead(NamedTuple):
             for terms, v in zip(sides, self.d, strict=True):
                 terms.append((v, beta))
         known = Known(self.with_x[1], self.inverses, products[1], d_d, seen, ahead)
-        return FullRankFactors(*on_gpu.sums(sides)), known
+        return FullRankFactors(*primitives.sums(*sides)), known
 
 
 def fits(here: Here, direction: Tangent) -> bool:
-    """Whether a step from here is for `turned_on_gpu`."""
+    """Whether a step from here is for `turned_in_grams`."""
     geometry = here.problem.geometry
     preconditioned = type(geometry) is FullRank and geometry.metric == "preconditioned"
-    return preconditioned and here.problem.cost.quadratic and on_gpu.taken((*here.x, *direction))
+    if not (preconditioned and here.problem.cost.quadratic):
+        return False
+    arrays = *here.x, *direction
+    if all(type(A) is np.ndarray for A in arrays):
+        return all(A.dtype == np.float64 for A in arrays)
+    return on_gpu.taken(arrays)
 
 
-def turned_on_gpu(
+def turned_in_grams(
     here: Here, direction: Tangent, metric: Metric, calibration: float, known: Known | None
 ) -> Turn | None:
     """Take the step that a sample of the data asks for, times `calibration`; or the exact one, if it lowers.
@@ -102,27 +109,28 @@ def turned_on_gpu(
     if sampled is None:
         return _turned(line, t) if change_along(coefficients, t) < -here.noise else None
     turn = _turned(line, calibration * t)
-    return turn if turn.here.value < here.value else turned_on_gpu(here, direction, metric, 0.0, line.known)
+    return turn if turn.here.value < here.value else turned_in_grams(here, direction, metric, 0.0, line.known)
 
 
 def _turned(line: _Line, t: float) -> Turn:
     """Go to x + t d, and ask for all that is wanted there before any of it has come."""
     before, d, known = line.here, line.d, line.known
-    here = before.problem.at(FullRankFactors(*(x.add(v, alpha=t) for x, v in zip(before.x, d, strict=True))))
+    terms = ([(x, 1.0), (v, t)] for x, v in zip(before.x, d, strict=True))
+    here = before.problem.at(FullRankFactors(*primitives.sums(*terms)))
     metric, seen, ahead = _metric_at(here, line, t)
-    f, old = ([Z.contiguous() for Z in there.partials] for there in (here, before))
+    f, old = (near(*there.partials) for there in (here, before))
     u = metric.solved(seen, f)
     sides = zip(here.x, f, old, d, u, metric.bases, strict=True)
-    coming = on_gpu.grams([_pairs(*side) for side in sides])
+    coming = primitives.coming([_pairs(*side) for side in sides], _TRACES[: 1 if seen is None else 2])
     # Meanwhile, what follows from what is known of the point before.
     squares, x_d = _squares(known, t), known.x_d + t * known.d_d
     inverses = _inverses(here, squares)
     across = inverses[::-1]  # each side is measured by the Gram of the other
     carried, measured = _vertical(x_d, inverses), known.inverses[::-1] @ squares[::-1]
     length = max(float(np.vdot(known.squares[::-1], known.d_d)), 0.0) ** 0.5
-    found = _smalls(coming, here)
-    n = 3 if seen is None else 4
-    with_u, (squares, f_f, d_f, o_u, *more) = found[:n], found[n:]
+    found = coming()
+    n = 4 if seen is None else 6
+    (d_f, squares, f_f, o_u, *more), with_u = found[:n], found[n:]
     norm = float(np.vdot(f_f, across))
     here.told(max(norm, 0.0) ** 0.5)
     lead: Any = across  # the gradient is f times it, or what blocks make of f
@@ -131,7 +139,7 @@ def _turned(line: _Line, t: float) -> Turn:
         with_u = with_u @ across
         with_u[0] = across @ with_u[0]
     else:
-        seen, o_x, f_u = more
+        f_u, o_x = more
         vertical = _vertical(with_u[1], inverses)
         squared, lead, overlaps = _trace(f_u), (1.0, 1.0), o_u + o_x @ vertical
     u_x, d_x, u_d = (Z.swapaxes(1, 2) for Z in (with_u[1], x_d, with_u[2]))
@@ -151,11 +159,10 @@ def _turned(line: _Line, t: float) -> Turn:
 
 def _pairs(x: Any, f: Any, old: Any, d: Any, u: Any, bases: tuple[Any, ...]) -> list[tuple[Any, Any]]:
     """What is multiplied with what on one side, for the gradient u that blocks make of f, or f itself."""
-    pairs = [(A, u) for A in (u, x, d, *bases)]
-    pairs += (x, x), (f, f), (d, f), (old, u)
-    for B in bases:
-        pairs += (B, x), (old, x), (f, u)
-    return pairs
+    pairs = [(d, f), (x, x), (f, f), (old, u)]
+    if bases:
+        pairs += (f, u), (old, x)
+    return pairs + [(A, u) for A in (u, x, d, *bases)]
 
 
 def _metric_at(here: Here, line: _Line, t: float) -> tuple[Metric, Smalls | None, Smalls | None]:
@@ -176,8 +183,9 @@ def _squares(known: Known, t: float) -> Smalls:
 
 def _known(here: Here, d: Tangent, metric: Metric) -> Known:
     """What an iteration learns from the one before, for the first one."""
-    coming = on_gpu.grams([[(x, x), (x, d), (d, d)] for x, d in zip(here.x, d, strict=True)])
-    squares, x_d, d_d = _smalls(coming, here)
+    squares, x_d, d_d = primitives.coming(
+        [[(x, x), (x, v), (v, v)] for x, v in zip(here.x, d, strict=True)]
+    )()
     return Known(squares, _inverses(here, squares), x_d, d_d, *_seen(here, d, metric))
 
 
@@ -188,14 +196,8 @@ def _seen(here: Here, d: Tangent, metric: Metric) -> tuple[Smalls | None, Smalls
     ]
     if not sides[0]:
         return None, None
-    seen, ahead = _smalls(on_gpu.grams(sides), here)
+    seen, ahead = primitives.coming(sides)()
     return seen, ahead
-
-
-def _smalls(coming: Coming, here: Here) -> Any:
-    """Grams of both sides as they were asked for, each with that of the other side."""
-    rank = here.problem.geometry.rank
-    return coming.numbers().reshape(2, -1, rank, rank).swapaxes(0, 1)
 
 
 def _inverses(here: Here, squares: Smalls) -> Smalls:

@@ -1,0 +1,39 @@
+"""Blocks of lines, inverted and applied: next to the inverses that NumPy makes of each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from rankfold.kernels.line_blocks import LANES
+from rankfold.linalg.lines import Applied, applied, inverted
+
+
+def drawn(lines, rank):
+    rng = np.random.default_rng(rank)
+    Q = rng.standard_normal((lines, rank, 2 * rank)) / (2 * rank) ** 0.5
+    return Q @ Q.transpose(0, 2, 1), rng.standard_normal((rank, rank)), rng.standard_normal((lines, rank))
+
+
+@pytest.mark.parametrize("rank", [1, 3, 9])
+def test_lines_of_a_group_have_nothing_to_do_with_each_other(rank):
+    """Nor with places in a group where there are none."""
+    lines = 2 * LANES + 3
+    blocks, N, x = drawn(lines, rank)
+    blocks[5] = 0  # a line without entries has its ridge alone
+    ridge, given = 0.1 * np.arange(1, rank + 1), blocks.copy()
+    inverse = inverted(blocks, 2.0, ridge, 1e-15)
+    assert inverse.nbytes == 3 * LANES * 2 * rank * (rank + 1)
+    assert_array_equal(blocks, given)
+    (found,) = applied(Applied(inverse, N, x))
+    exact = np.linalg.inv(2 * blocks + np.diag(ridge))
+    assert_allclose(found, np.einsum("mn,ink,jk,ij->im", N, exact, N, x), rtol=2e-5, atol=2e-5)
+    alone = inverted(blocks[LANES : LANES + 1], 2.0, ridge, 1e-15)
+    assert_array_equal(applied(Applied(alone, N, x[LANES : LANES + 1]))[0][0], found[LANES])
+
+
+def test_a_pivot_that_is_rounding_is_left_out():
+    inverse = inverted(np.array([[[4.0, 2.0], [2.0, 1.0]]]), 1.0, np.zeros(2), 1e-12)
+    (found,) = applied(Applied(inverse, np.eye(2), np.array([[1.0, 1.0]])))
+    assert_allclose(found, [[0.25, 0.0]])
