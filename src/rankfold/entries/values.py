@@ -50,6 +50,7 @@ def sum_at_zero(data: NDArray[Any], loss: EntryLoss) -> float:
     total = 0.0
     for first in range(0, len(data), BLOCK):
         part = data[first : first + BLOCK].astype(np.float64)
-        losses, _, _ = loss(np.zeros(len(part)), part[:, 0])
+        # the square alone, without the derivatives: in half of the time, to the same bits
+        losses = part[:, 0] ** 2 if loss.is_square else loss(np.zeros(len(part)), part[:, 0])[0]
         total += float(np.sum(losses * part[:, 1] if part.shape[1] == 2 else losses))
     return total
