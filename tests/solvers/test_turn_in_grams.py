@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import rankfold as rf
 from entries.stores import draw, in_memory, on_gpu
 from rankfold.costs.base import LineBlocks
+from rankfold.costs.factor_ridge import FactorRidge
 from rankfold.linalg.exchange import Desk
 from rankfold.linalg.primitives import on_host
 from rankfold.problem import Here
@@ -184,6 +185,8 @@ def test_others_ask_the_geometry(problem):
     for metric in ("invariant", "euclidean"):
         other = replace(problem, geometry=rf.FullRank(problem.geometry.shape, 2, metric=metric))
         assert not fits(other.at(here.x), state.direction)
+    ridge = replace(problem, cost=FactorRidge(problem.cost, np.ones(2)))
+    assert not fits(ridge.at(here.x), state.direction)
     one, two = problem.geometry.random_point(0), tensors(problem.geometry.random_point(0))
     for x in (
         type(one)(*(part.astype(np.float32) for part in one)),

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankfold.costs.data_metric import turned
+from rankfold.costs.factor_ridge import FactorRidge
 from rankfold.entries.arrays import near
 from rankfold.geometry.base import Tangent
 from rankfold.geometry.full_rank import FullRank, FullRankFactors
@@ -87,7 +88,9 @@ def fits(here: Here, direction: Tangent) -> bool:
     """Whether a step from here is for `turned_in_grams`."""
     geometry = here.problem.geometry
     preconditioned = type(geometry) is FullRank and geometry.metric == "preconditioned"
-    if not (preconditioned and here.problem.cost.quadratic):
+    cost = here.problem.cost
+    of_factors = cost.factored is not False or isinstance(cost, FactorRidge)  # these have slopes along fibres
+    if of_factors or not (preconditioned and cost.quadratic):
         return False
     arrays = *here.x, *direction
     if all(type(A) is np.ndarray for A in arrays):
