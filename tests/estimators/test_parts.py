@@ -51,7 +51,7 @@ def test_labels_of_one_side_are_of_one_kind(column, where):
     assert str(caught.value).startswith(where)
 
 
-@pytest.mark.parametrize("column", [["a", None], [1, None], ["a", np.nan], [1, np.datetime64("NaT")]])
+@pytest.mark.parametrize("column", [["a", None], [1, None], ["a", np.nan], [1, np.datetime64("NaT", "D")]])
 def test_a_label_that_is_missing_is_called_so(column):
     with pytest.raises(ValueError, match=r"^X\[1\] is .*: a label is missing: leave such entries out"):
         label_column(np.array(column, dtype=object), "X[{}]")

@@ -82,6 +82,16 @@ def test_fields_that_are_not_in_their_space(name):
                 geometry.validate(x._replace(**{field: broken(getattr(x, field))}))
 
 
+def test_columns_that_depend_on_others_are_told_on_any_machine():
+    rng = np.random.default_rng(0)
+    for rank in (3, 10, 30):
+        for _ in range(20):
+            Y = rng.standard_normal((50, rank)) * np.logspace(0, -rng.uniform(0, 6), rank)
+            assert not EuclideanFullColumnRank().flaw(Y)
+            Y[:, -1] = Y[:, :-1] @ rng.standard_normal(rank - 1)
+            assert EuclideanFullColumnRank().flaw(Y)
+
+
 @pytest.mark.parametrize(
     ("name", "B", "words"),
     [
