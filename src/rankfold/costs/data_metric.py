@@ -99,7 +99,8 @@ class DataMetric:
         With K of the best approximation Y ≈ Y₀ K, that is K⁻¹ A_i⁻¹ K⁻ᵀ x_i, line by line.
         """
         left, right = np.linalg.inv(np.asarray(seen) / self.rows.roots[:, None])
-        return applied(Applied(self.rows.inverse, right, x), Applied(self.cols.inverse, left, y))
+        sides = Applied(self.rows.inverse, right, at_hand(x)), Applied(self.cols.inverse, left, at_hand(y))
+        return [in_place_of(f, change) for f, change in zip((x, y), applied(*sides), strict=True)]
 
     @property
     def bases(self) -> tuple[Tall, Tall]:

@@ -50,7 +50,7 @@ def coming(sides: Sequence[Sequence[Pair]], diagonals: Collection[int] = ()) -> 
     `diagonals` no more than the diagonals are asked for: the rest of these may be zero.
     """
     first = sides[0][0][0]
-    if type(first) is np.ndarray:
+    if type(first) is np.ndarray or is_spread(first):
         found = np.array(grams(*sides, diagonals=diagonals), np.float64).swapaxes(0, 1)
         return lambda: found
     numbers, rank = on_gpu.grams(sides).numbers, first.shape[1]

@@ -9,6 +9,7 @@ and for all the rest.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from rankfold.entries.arrays import near
 from rankfold.geometry.base import Tangent
 from rankfold.geometry.full_rank import FullRank, FullRankFactors
 from rankfold.linalg import inverse_gram, on_gpu, primitives, quick_inverse
+from rankfold.linalg.rows import at_hand, is_spread
 from rankfold.problem import Here
 from rankfold.solvers.base import StepReport
 from rankfold.solvers.line_search import change_along, minimiser
@@ -92,10 +94,10 @@ def fits(here: Here, direction: Tangent) -> bool:
     of_factors = cost.factored is not False or isinstance(cost, FactorRidge)  # these have slopes along fibres
     if of_factors or not (preconditioned and cost.quadratic):
         return False
-    arrays = *here.x, *direction
+    arrays = [at_hand(A) for A in (*here.x, *direction)]
     if all(type(A) is np.ndarray for A in arrays):
         return all(A.dtype == np.float64 for A in arrays)
-    return on_gpu.taken(arrays)
+    return on_gpu.taken(arrays) and not is_spread(here.x[0])
 
 
 def turned_in_grams(
@@ -121,7 +123,7 @@ def _turned(line: _Line, t: float) -> Turn:
     terms = ([(x, 1.0), (v, t)] for x, v in zip(before.x, d, strict=True))
     here = before.problem.at(FullRankFactors(*primitives.sums(*terms)))
     metric, seen, ahead = _metric_at(here, line, t)
-    f, old = (near(*there.partials) for there in (here, before))
+    f, old = (_at_home(there.partials) for there in (here, before))
     u = metric.solved(seen, f)
     sides = zip(here.x, f, old, d, u, metric.bases, strict=True)
     coming = primitives.coming([_pairs(*side) for side in sides], _TRACES[: 1 if seen is None else 2])
@@ -158,6 +160,11 @@ def _turned(line: _Line, t: float) -> Turn:
         along=_trace(d_f),  # all that carries d elsewhere is vertical: there is no slope along that
         directions=_Ahead(here.x, u, lead, vertical, d, carried, inverses, with_u, with_x, with_d).direction,
     )
+
+
+def _at_home(partials: tuple[Any, Any]) -> Sequence[Any]:
+    """Partial derivatives in arrays like those of the point."""
+    return partials if is_spread(partials[0]) else near(*partials)
 
 
 def _pairs(x: Any, f: Any, old: Any, d: Any, u: Any, bases: tuple[Any, ...]) -> list[tuple[Any, Any]]:
