@@ -37,7 +37,7 @@ if not Path("/dev/nvidiactl").exists():
 settings.register_profile(
     "random", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("few", settings.get_profile("random"), max_examples=20)
+settings.register_profile("few", settings.get_profile("random"), max_examples=16)
 settings.register_profile("fixed", settings.get_profile("few"), derandomize=True)
 settings.load_profile("fixed" if os.environ.get("CI") else "few")
 
