@@ -9,7 +9,6 @@ from rankfold.geometry.base import Point, Tangent, scale
 from rankfold.geometry.lazily import introduce
 from rankfold.problem import Here, Problem
 from rankfold.solvers.base import Located, Method, Nested, StepReport
-from rankfold.solvers.known import Known
 from rankfold.solvers.line_search import (
     NO_STEP,
     Step,
@@ -23,8 +22,7 @@ from rankfold.solvers.line_search import (
 from rankfold.solvers.metric import Metric, check_metric
 from rankfold.solvers.progress import Progress
 from rankfold.solvers.turn import Turn, turned
-from rankfold.solvers.turn_in_grams import fits, turned_in_grams
-from rankfold.solvers.turn_on_gpu import KnownThere
+from rankfold.solvers.turn_in_grams import Known, fits, turned_in_grams
 
 _RULES = ("PR+", "HS", "DY")
 # Powell's restart: gradients that are this far from orthogonal say that conjugacy is lost.
@@ -69,7 +67,7 @@ class ConjugateGradientState(Located):
     t: float
     calibration: float
     trial: Trial | None = None
-    known: Known | KnownThere | None = None
+    known: Known | None = None
 
 
 @dataclass(frozen=True)
@@ -100,14 +98,7 @@ class ConjugateGradient:
     True
     """
 
-    state_types: ClassVar[tuple[type, ...]] = (
-        ConjugateGradientState,
-        Metric,
-        Trial,
-        Progress,
-        Known,
-        KnownThere,
-    )
+    state_types: ClassVar[tuple[type, ...]] = (ConjugateGradientState, Metric, Trial, Progress, Known)
 
     beta: str = "PR+"
     decrease: float = 1e-4
