@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rankfold.costs.base import Array, Cost, LineBlocks
 from rankfold.entries.arrays import like, near
-from rankfold.linalg import gram, svd_of_product
+from rankfold.linalg import gram, on_gpu, svd_of_product
 from rankfold.linalg.lines import Applied, applied, diagonal_sums, inverted
 from rankfold.linalg.primitives import on_host
 from rankfold.linalg.rows import added_up, at_hand, in_place_of
@@ -106,6 +106,11 @@ class DataMetric:
     def bases(self) -> tuple[Tall, Tall]:
         """What the factors L and R are compared with."""
         return self.cols.tall, self.rows.tall
+
+    @remembered
+    def scales(self) -> Array:
+        """The scales of the bases, next to blocks that are on a GPU."""
+        return on_gpu.brought(self.rows.roots.astype(np.float64), self.rows.inverse)
 
     def turned(self, L: Array, R: Array) -> float:
         """Say how far L and R have turned from where this was formed: 0 not at all, 1 altogether."""

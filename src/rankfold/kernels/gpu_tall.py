@@ -41,25 +41,29 @@ def grams(out, table, chunk, R: tl.constexpr, RP: tl.constexpr, ROWS: tl.constex
 
 
 @triton.jit(do_not_specialize=["first", "rows", "count", "length"])
-def totals(parts, beside, out, first, rows, count, length, BLOCK: tl.constexpr, BESIDE: tl.constexpr):
+def totals(
+    parts, beside, home, there, first, rows, count, length, BLOCK: tl.constexpr, BESIDE: tl.constexpr
+):  # fmt: skip
     """The sums of `rows` rows of `count` numbers, and of others of `length`; from `first` on, one a program.
 
-    Always in the same order, whatever is added up beside them.
+    Always in the same order, whatever is added up beside them: for the host, and for other kernels.
     """
     n = tl.program_id(0)
     if n < rows:
-        _total(parts + n.to(tl.int64) * count, out + first + n, count, BLOCK)
+        total = _total(parts + n.to(tl.int64) * count, count, BLOCK)
     else:
-        _total(beside + (n - rows).to(tl.int64) * length, out + first + n, length, BESIDE)
+        total = _total(beside + (n - rows).to(tl.int64) * length, length, BESIDE)
+    tl.store(home + first + n, total)
+    tl.store(there + first + n, total)
 
 
 @triton.jit
-def _total(row, out, count, BLOCK: tl.constexpr):
+def _total(row, count, BLOCK: tl.constexpr):
     sums = tl.zeros((BLOCK,), tl.float64)
     for step in range(0, count, BLOCK):
         k = step + tl.arange(0, BLOCK)
         sums += tl.load(row + k, mask=k < count, other=0.0)
-    tl.store(out, tl.sum(sums, axis=0))
+    return tl.sum(sums, axis=0)
 
 
 @triton.jit(do_not_specialize=["terms", "small"])

@@ -189,11 +189,16 @@ def quick_inverse(M: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
         inverse = np.linalg.inv(M)
     except np.linalg.LinAlgError:
         return None
-    most, size = eps(M) ** (-2 * _GRADED_EXPONENT), M.shape[-1] ** 2
+    most, size = largest_condition(M) ** 2, M.shape[-1] ** 2
     for a, b in zip(M.reshape(-1, size), inverse.reshape(-1, size), strict=True):
         if not a.dot(a) * b.dot(b) < most:  # of Frobenius norms: no smaller than the condition number
             return None
     return (inverse + np.swapaxes(inverse, -1, -2)) / 2
+
+
+def largest_condition(M: Array) -> float:
+    """Return up to which condition number one Gram of its type is enough."""
+    return float(eps(M) ** -_GRADED_EXPONENT)
 
 
 def gram_in_basis(A: Array, B: Array, N: Array, graded: bool) -> Array:

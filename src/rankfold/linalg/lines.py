@@ -64,14 +64,17 @@ def applied(*sides: Applied) -> list[Array]:
 
 
 def _applied_on_gpu(*sides: Applied) -> list[Array]:
-    (U, N, x), (V, M, y) = sides[0], sides[-1]
-    layout, smalls = (
-        kernels.gpu_lines.layout(x.shape[1]),
-        np.concatenate([N, M]).astype(np.float64, copy=False),
-    )
-    outs = [on_gpu.empty_like(x) for _, _, x in sides]
+    smalls = np.concatenate([sides[0].N, sides[-1].N]).astype(np.float64, copy=False)
+    return applied_there(desk(sides[0].x).send(smalls), *((inverse, x) for inverse, _, x in sides))
+
+
+def applied_there(smalls: Array, *sides: tuple[Array, Array]) -> list[Array]:
+    """The same on a GPU, of the inverses and x of one or two sides, for small N that are there already."""
+    (U, x), (V, y) = sides[0], sides[-1]
+    layout = kernels.gpu_lines.layout(x.shape[1])
+    outs = [on_gpu.empty_like(x) for _, x in sides]
     lines, others = x.shape[0], y.shape[0]
-    arguments = U, x, outs[0], lines, V, y, outs[-1], others, desk(x).send(smalls)
+    arguments = U, x, outs[0], lines, V, y, outs[-1], others, smalls
     grid = -(-max(lines, others) // layout["P"]), len(sides)
     kernels.gpu_launch.launch(kernels.gpu_lines.solve, grid, arguments, layout)
     return outs

@@ -87,6 +87,13 @@ def empty_like(A: Array) -> Array:
     return torch.empty_like(A)
 
 
+def brought(numbers: NDArray[np.float64], example: Array) -> Array:
+    """Return numbers as a tensor of their own where another one is."""
+    import torch
+
+    return torch.from_numpy(np.ascontiguousarray(numbers)).to(example.device)
+
+
 @functools.cache
 def _identity(rank: int) -> NDArray[np.float64]:
     return np.eye(rank)

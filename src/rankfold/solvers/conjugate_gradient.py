@@ -9,6 +9,7 @@ from rankfold.geometry.base import Point, Tangent, scale
 from rankfold.geometry.lazily import introduce
 from rankfold.problem import Here, Problem
 from rankfold.solvers.base import Located, Method, Nested, StepReport
+from rankfold.solvers.known import Known
 from rankfold.solvers.line_search import (
     NO_STEP,
     Step,
@@ -22,7 +23,8 @@ from rankfold.solvers.line_search import (
 from rankfold.solvers.metric import Metric, check_metric
 from rankfold.solvers.progress import Progress
 from rankfold.solvers.turn import Turn, turned
-from rankfold.solvers.turn_in_grams import Known, fits, turned_in_grams
+from rankfold.solvers.turn_in_grams import fits, turned_in_grams
+from rankfold.solvers.turn_on_gpu import KnownThere
 
 _RULES = ("PR+", "HS", "DY")
 # Powell's restart: gradients that are this far from orthogonal say that conjugacy is lost.
@@ -67,7 +69,7 @@ class ConjugateGradientState(Located):
     t: float
     calibration: float
     trial: Trial | None = None
-    known: Known | None = None
+    known: Known | KnownThere | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,14 @@ class ConjugateGradient:
     True
     """
 
-    state_types: ClassVar[tuple[type, ...]] = (ConjugateGradientState, Metric, Trial, Progress, Known)
+    state_types: ClassVar[tuple[type, ...]] = (
+        ConjugateGradientState,
+        Metric,
+        Trial,
+        Progress,
+        Known,
+        KnownThere,
+    )
 
     beta: str = "PR+"
     decrease: float = 1e-4

@@ -80,54 +80,59 @@ class Metric:
 
         Who knows how far the factors have turned says so.
         """
+        data = self.data
+        own = turned or (lambda: data.turned(*here.lazy_factors) if data else 0.0)
+        return self.kept(here.problem.cost.quadratic, own) or type(self).of(here)
+
+    def kept(self, quadratic: bool, turned: Callable[[], float]) -> Self | None:
+        """Return the metric for the next point; None if its blocks are to be formed there."""
         if self.wait:
-            return type(self)(wait=self.wait - 1) if self.wait > 1 else type(self).of(here)
+            return type(self)(wait=self.wait - 1) if self.wait > 1 else None
         if self.formed is None:
             return self
-        age, known = self.age + 1, self._data
-        old = not here.problem.cost.quadratic and age >= _LIFETIME
+        age = self.age + 1
+        if self.data is None or (not quadratic and age >= _LIFETIME):
+            return None
         # It is the first steps that go far: to look at each would cost more Grams than it saves blocks.
-        looked_at = age & (age - 1) == 0
-        if known is None or old:
-            return type(self).of(here)
-        if looked_at and (turned() if turned else known.turned(*here.lazy_factors)) > _TURNED:
-            return type(self).of(here)
+        if age & (age - 1) == 0 and turned() > _TURNED:
+            return None
         return type(self)(self.formed, age)
 
     def gradient(self, here: Here) -> Tangent:
         """Return the gradient in this metric."""
-        return here.gradient if self._data is None else here.made(self.lazy_gradient(here))
+        return here.gradient if self.data is None else here.made(self.lazy_gradient(here))
 
     def lazy_gradient(self, here: Here, before: Here | None = None) -> Tangent:
         """Return the gradient, lazy, whose products with that `before` will be asked for."""
-        if self._data is None:
+        if self.data is None:
             return here.lazy_gradient
-        change = self._data.solve(*here.lazy_factors, *here.partials)
+        change = self.data.solve(*here.lazy_factors, *here.partials)
         return here.lazily_lifted(*change, before)
 
     @property
     def bases(self) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
         """What the metric of the data compares the factors L and R with, if there is one."""
-        if self._data is None:
+        if self.data is None:
             return (), ()
-        return (self._data.cols.basis,), (self._data.rows.basis,)
+        return (self.data.cols.basis,), (self.data.rows.basis,)
 
     def solved(self, seen: NDArray[Any] | None, partials: Sequence[Array]) -> Sequence[Array]:
         """Return what the blocks make of partial derivatives where the factors were `seen`; else these."""
-        return partials if self._data is None or seen is None else self._data.solved(seen, *partials)
+        return partials if self.data is None or seen is None else self.data.solved(seen, *partials)
 
     def pairs(self, here: Here, before: Here) -> list[tuple[Any, Any]]:
         """What will be multiplied with what for a gradient here, and for its product with that before."""
-        other = (here.tall, self._data.bases) if self._data else (here.lazy_partials, before.lazy_partials)
+        other = (here.tall, self.data.bases) if self.data else (here.lazy_partials, before.lazy_partials)
         return [(here.tall, before.lazy_partials), other]
 
     @property
-    def _data(self) -> DataMetric | None:
+    def data(self) -> DataMetric | None:
+        """The metric of the data, if it is that."""
         return None if self.formed is None else self.formed.data_metric
 
     def preconditioned(self, here: Here, xi: Tangent) -> Tangent:
         """Return P ξ."""
-        if self._data is None:
+        if self.data is None:
             return xi
         lowered = reals(here.problem.geometry.lowered(here.tall, here.lazily(xi)))
-        return here.lifted(*self._data.solve(*here.lazy_factors, *lowered))
+        return here.lifted(*self.data.solve(*here.lazy_factors, *lowered))

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankfold.costs.data_metric import turned
 from rankfold.costs.factor_ridge import FactorRidge
@@ -24,26 +23,13 @@ from rankfold.linalg import inverse_gram, on_gpu, primitives, quick_inverse
 from rankfold.linalg.rows import at_hand, is_spread
 from rankfold.problem import Here
 from rankfold.solvers.base import StepReport
+from rankfold.solvers.known import Known, Smalls, pairs
 from rankfold.solvers.line_search import change_along, minimiser
 from rankfold.solvers.metric import Metric
 from rankfold.solvers.turn import Turn
+from rankfold.solvers.turn_on_gpu import KnownThere, turned_on_gpu
 
-Smalls = NDArray[Any]  # two r×r matrices, of the left side and of the right
-_TRACES = 0, 4  # of `_pairs`: those of which the traces are enough
-
-
-class Known(NamedTuple):
-    """Grams of a point x and a direction d, the inverse of xᵀx, and what the bases of a metric see of both.
-
-    Those of d follow from those of the vectors that it is a sum of, and have not to be asked for.
-    """
-
-    squares: Smalls
-    inverses: Smalls
-    x_d: Smalls
-    d_d: Smalls
-    seen: Smalls | None
-    ahead: Smalls | None
+_TRACES = 0, 4  # of `pairs`: those of which the traces are enough
 
 
 class _Line(NamedTuple):
@@ -101,20 +87,24 @@ def fits(here: Here, direction: Tangent) -> bool:
 
 
 def turned_in_grams(
-    here: Here, direction: Tangent, metric: Metric, calibration: float, known: Known | None
+    here: Here, direction: Tangent, metric: Metric, calibration: float, known: Known | KnownThere | None
 ) -> Turn | None:
     """Take the step that a sample of the data asks for, times `calibration`; or the exact one, if it lowers.
 
     None where rounding would hide how far that lowers the value.
     """
-    line = _Line(here, direction, metric, known or _known(here, direction, metric))
     sampled = here.sampled_polynomial(direction) if calibration else None
     coefficients = here.polynomial(direction) if sampled is None else sampled
     t = minimiser(coefficients)
-    if sampled is None:
-        return _turned(line, t) if change_along(coefficients, t) < -here.noise else None
-    turn = _turned(line, calibration * t)
-    return turn if turn.here.value < here.value else turned_in_grams(here, direction, metric, 0.0, line.known)
+    if sampled is None and not change_along(coefficients, t) < -here.noise:
+        return None
+    t = t if sampled is None else calibration * t
+    turn = turned_on_gpu(here, direction, metric, known, t) if known else None
+    if turn is None:
+        at_home = known.fetched() if isinstance(known, KnownThere) else known
+        turn = _turned(_Line(here, direction, metric, at_home or _known(here, direction, metric)), t)
+    misled = sampled is not None and not turn.here.value < here.value
+    return turned_in_grams(here, direction, metric, 0.0, known) if misled else turn
 
 
 def _turned(line: _Line, t: float) -> Turn:
@@ -126,9 +116,9 @@ def _turned(line: _Line, t: float) -> Turn:
     f, old = (_at_home(there.partials) for there in (here, before))
     u = metric.solved(seen, f)
     sides = zip(here.x, f, old, d, u, metric.bases, strict=True)
-    coming = primitives.coming([_pairs(*side) for side in sides], _TRACES[: 1 if seen is None else 2])
+    coming = primitives.coming([pairs(*side) for side in sides], _TRACES[: 1 if seen is None else 2])
     # Meanwhile, what follows from what is known of the point before.
-    squares, x_d = _squares(known, t), known.x_d + t * known.d_d
+    squares, x_d = known.squares_at(t), known.x_d + t * known.d_d
     inverses = _inverses(here, squares)
     across = inverses[::-1]  # each side is measured by the Gram of the other
     carried, measured = _vertical(x_d, inverses), known.inverses[::-1] @ squares[::-1]
@@ -167,28 +157,11 @@ def _at_home(partials: tuple[Any, Any]) -> Sequence[Any]:
     return partials if is_spread(partials[0]) else near(*partials)
 
 
-def _pairs(x: Any, f: Any, old: Any, d: Any, u: Any, bases: tuple[Any, ...]) -> list[tuple[Any, Any]]:
-    """What is multiplied with what on one side, for the gradient u that blocks make of f, or f itself."""
-    pairs = [(d, f), (x, x), (f, f), (old, u)]
-    if bases:
-        pairs += (f, u), (old, x)
-    return pairs + [(A, u) for A in (u, x, d, *bases)]
-
-
 def _metric_at(here: Here, line: _Line, t: float) -> tuple[Metric, Smalls | None, Smalls | None]:
     """Return the metric for the point x + t d, and what its bases see of that and of d."""
-    known = line.known
-    if known.seen is None or known.ahead is None:
-        seen, after = None, line.metric.moved(here)
-    else:
-        seen = sees = known.seen + t * known.ahead
-        after = line.metric.moved(here, lambda: turned(sees, _squares(known, t)))
+    known, seen = line.known, line.known.seen_at(t)
+    after = line.metric.moved(here, None if seen is None else lambda: turned(seen, known.squares_at(t)))
     return after, *((seen, known.ahead) if after.formed is line.metric.formed else _seen(here, line.d, after))
-
-
-def _squares(known: Known, t: float) -> Smalls:
-    """The Grams of x + t d."""
-    return known.squares + t * (known.x_d + known.x_d.swapaxes(1, 2) + t * known.d_d)
 
 
 def _known(here: Here, d: Tangent, metric: Metric) -> Known:
