@@ -112,20 +112,20 @@ def test_calls_of_one_kind_are_looked_at_once(monkeypatch):
     A, B = torch.zeros(4), torch.zeros(4)
     options = {"WIDE": True, "R": 5, "num_warps": 2}
     for lines in (7, 8):
-        gpu_launch.launch(kernel, (3,), (A, B, lines), options)
+        gpu_launch.launch(kernel, (3,), (A, B), (lines,), options)
     assert kernel.calls == [((3,), options)]
     assert ran == [((3, 1, 1), (5, True), (A.data_ptr(), B.data_ptr(), 8))]
     others = [
-        ((4,), (A, B, 7), options),
-        ((3,), (A, B.double(), 7), options),
-        ((3,), (A, B, 7), options | {"R": 6}),
+        ((4,), (A, B), (7,), options),
+        ((3,), (A, B.double()), (7,), options),
+        ((3,), (A, B), (7,), options | {"R": 6}),
     ]
     for other in others:
         gpu_launch.launch(kernel, *other)
     assert len(kernel.calls) == 4
     unaligned = torch.zeros(5)[1:]
     for _ in range(2):
-        gpu_launch.launch(kernel, (3,), (A, unaligned, 7), options)
+        gpu_launch.launch(kernel, (3,), (A, unaligned), (7,), options)
     assert len(kernel.calls) == 6
     assert len(ran) == 1
 
@@ -136,25 +136,25 @@ def test_tensors_that_are_kept_come_first_and_copies_are_looked_at_anew(monkeypa
     kept = gpu_launch.Kept(A)
     copied = copy.deepcopy(kept)
     for first in (kept, kept, copied, gpu_launch.Kept(A.double())):
-        gpu_launch.launch(kernel, (3,), (B, 7), {"R": 5, "WIDE": True}, first)
+        gpu_launch.launch(kernel, (3,), (B,), (7,), {"R": 5, "WIDE": True}, first)
     assert [grid for grid, _ in kernel.calls] == [(3,)] * 2  # one for each type
     assert [plain for _, _, plain in ran] == [(Z.data_ptr(), B.data_ptr(), 7) for Z in (A, *copied.tensors)]
     assert copied.tensors[0].data_ptr() != A.data_ptr()
     unaligned = gpu_launch.Kept(torch.zeros(5)[1:])
-    gpu_launch.launch(kernel, (3,), (B, 7), {"R": 5, "WIDE": True}, unaligned)
+    gpu_launch.launch(kernel, (3,), (B,), (7,), {"R": 5, "WIDE": True}, unaligned)
     assert len(ran) == 2
 
 
 def test_the_interpreter_is_asked_each_time_and_few_kinds_are_kept(monkeypatch):
     kernel, _ = Kernel(compiles=False), launched(monkeypatch)
-    arguments = torch.zeros(4), torch.zeros(4), 1
+    arguments = (torch.zeros(4), torch.zeros(4)), (1,)
     for _ in range(2):
-        gpu_launch.launch(kernel, (3,), arguments, {"R": 1, "WIDE": False})
+        gpu_launch.launch(kernel, (3,), *arguments, {"R": 1, "WIDE": False})
     assert len(kernel.calls) == 2
     monkeypatch.setattr(gpu_launch, "_MOST", 2)
     kernel = Kernel()
     for programs in range(3):
-        gpu_launch.launch(kernel, (programs,), arguments, {"R": 1, "WIDE": False})
+        gpu_launch.launch(kernel, (programs,), *arguments, {"R": 1, "WIDE": False})
     assert [key[2] for key in gpu_launch._ready] == [(2,)]
 
 

@@ -28,7 +28,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 def tensors_count_as_on_a_gpu(monkeypatch):
     """Without one, products are torch's: Triton's interpreter takes half a second for those of a step."""
     monkeypatch.setattr("rankfold.linalg.on_gpu.holds", is_torch_array)
-    monkeypatch.setattr(turn_in_grams, "turned_on_gpu", lambda *_: None)  # see test_turn_on_gpu.py
+    monkeypatch.setattr(turn_in_grams, "turned_on_gpu", lambda *_: (None, None))  # see test_turn_on_gpu.py
     if DEVICE == "cpu":
         monkeypatch.setattr("rankfold.linalg.on_gpu.grams", grams)
         monkeypatch.setattr("rankfold.linalg.on_gpu.sums", sums)

@@ -49,7 +49,7 @@ def assert_same_step(problem, state, monkeypatch, precision):
     quick = SOLVER.step(problem, state)
     assert isinstance(quick.known, KnownThere)
     with monkeypatch.context() as patch:
-        patch.setattr(turn_in_grams, "turned_on_gpu", lambda *_: None)
+        patch.setattr(turn_in_grams, "turned_on_gpu", lambda *_: (None, None))
         slow = SOLVER.step(problem, state)
     for name in ("value", "gradient_norm", "squared", "slope", "t", "calibration"):
         assert_allclose(getattr(quick, name), getattr(slow, name), rtol=100 * precision, err_msg=name)
@@ -84,23 +84,43 @@ def test_what_is_known_on_the_device_is_what_is_known_on_the_host(first):
     both = state.known, KnownThere(torch.as_tensor(np.array(state.known), device=DEVICE))
     for one, two in zip(both[1].fetched(), both[0], strict=True):
         assert_array_equal(one, two)
-    turns = [turned_on_gpu(state.here, state.direction, state.metric, known, 0.25) for known in both]
+    turns = [turned_on_gpu(state.here, state.direction, state.metric, known, 0.25)[1] for known in both]
     for name in ("squared", "overlap", "along", "report"):
         assert getattr(turns[0], name) == getattr(turns[1], name)
 
 
 def test_the_host_looks_where_blocks_are_to_be_formed_or_grams_are_ill_conditioned(first, monkeypatch):
-    _, state = first
+    problem, state = first
     given = state.here, state.direction, state.metric, state.known, 0.25
     monkeypatch.setattr(turn_on_gpu, "_MOST", 0.0)
-    assert turned_on_gpu(*given) is None
+    assert turned_on_gpu(*given)[1] is None
     monkeypatch.undo()
     monkeypatch.setattr("rankfold.linalg.on_gpu.holds", is_torch_array)
     monkeypatch.setattr("rankfold.solvers.metric._TURNED", -1.0)
-    assert turned_on_gpu(*given) is not None
+    assert turned_on_gpu(*given)[1] is not None
     looked_at = replace(state.metric, age=3)
-    assert turned_on_gpu(*given[:2], looked_at, *given[3:]) is None
-    assert turned_on_gpu(*given[:2], type(state.metric)(), *given[3:]) is None  # the geometry's metric
+    there, turn = turned_on_gpu(*given[:2], looked_at, *given[3:])
+    assert turn is None
+    for one, x, d in zip(there.x, state.x, state.direction, strict=True):  # nobody goes there again
+        assert_array_equal(on_host(one), on_host(x + 0.25 * d))
+    geometrys = type(state.metric)()
+    assert turned_on_gpu(*given[:2], geometrys, *given[3:]) == (None, None)
+    after = SOLVER.step(problem, replace(state, metric=looked_at))
+    assert after.metric.formed is after.here
+
+
+def test_how_far_factors_have_turned_is_what_the_host_finds(first, monkeypatch):
+    _, state = first
+    told, kept = [], type(state.metric).kept
+
+    def overheard(self, quadratic, turned):
+        told.append(turned())
+        return kept(self, quadratic, turned)
+
+    monkeypatch.setattr(type(state.metric), "kept", overheard)
+    there, _ = turned_on_gpu(state.here, state.direction, state.metric, state.known, 0.25)
+    assert_allclose(told, state.metric.data.turned(*there.x), rtol=1e-10)
+    assert 1e-3 < told[0] < 1
 
 
 def test_it_waits_twice(first, monkeypatch):

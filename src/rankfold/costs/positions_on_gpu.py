@@ -46,7 +46,7 @@ class Positions:
         """Return the entries of L Rᵀ at the positions, in double precision."""
         found = L.new_empty(self.store.size)
         options = {"LOSS": 0, "WEIGHTED": False}
-        self._empty.passed(kernels.gpu.slopes, (L, R), found, (self._halved,), **options)
+        self._empty.passed(kernels.gpu.slopes, (L, R), found, self._halved, **options)
         out = torch.empty(self.store.size, dtype=torch.float64, device=self.device)
         out[self.by_row] = found.double()
         return out

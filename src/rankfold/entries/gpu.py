@@ -102,7 +102,7 @@ class GpuObserved:
         A, B = self._tensors(L, R)
         programs, home = self.by_row.programs(A), desk(A)
         sums, options = home.scratch(programs), self._options(loss)
-        self.by_row.passed(kernels.gpu.value, (A, B), sums, (self._constants(loss),), **options)
+        self.by_row.passed(kernels.gpu.value, (A, B), sums, self._constants(loss), **options)
         return float(_Mean(home.summed(sums, 1, programs), self.counted))
 
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss) -> tuple[Array, Array]:
@@ -118,7 +118,7 @@ class GpuObserved:
     ) -> tuple[Array, Array]:
         check_factors(self.shape, (L, dL), (R, dR))
         A, B, dA, dB = self._tensors(L, R, dL, dR)
-        constants, options = (self._constants(loss),), self._options(loss, MODEL=MODEL)
+        constants, options = self._constants(loss), self._options(loss, MODEL=MODEL)
         df_L = self.by_row.swept(kernels.gpu.derivative, (A, B, dA, dB), constants, **options)
         df_R = self.by_column.swept(kernels.gpu.derivative, (B, A, dB, dA), constants, **options)
         return _like(L, df_L), _like(L, df_R)
@@ -209,7 +209,7 @@ class GpuObserved:
 
     def _slopes(self, side: GpuSide, A: Tensor, B: Tensor, loss: EntryLoss) -> Tensor:
         out = A.new_empty(self.size)
-        side.passed(kernels.gpu.slopes, (A, B), out, (self._constants(loss),), **self._options(loss))
+        side.passed(kernels.gpu.slopes, (A, B), out, self._constants(loss), **self._options(loss))
         return out
 
     def _constants(self, loss: EntryLoss) -> Tensor:
@@ -273,7 +273,7 @@ class GpuSparseMatrix:
         if X.ndim != 2 or X.shape[0] != side.length:
             raise ValueError(f"a block of {side.length} rows is needed; got shape {tuple(X.shape)}")
         block = tensor_of(X).to(side.value.device, side.value.dtype).contiguous()
-        return _like(X, side.swept(kernels.gpu.product, (block,), ()))
+        return _like(X, side.swept(kernels.gpu.product, (block,)))
 
 
 @dataclass(frozen=True)

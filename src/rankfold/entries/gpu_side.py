@@ -79,28 +79,28 @@ class GpuSide:
         """How many programs a pass over one in `every` pieces takes."""
         return -(-self.pieces // (every * self.layout(A)["P"]))
 
-    def swept(self, kernel: Any, tall: Sequence[Tensor], scalars: tuple[Any, ...], **options: Any) -> Tensor:
+    def swept(self, kernel: Any, tall: Sequence[Tensor], *constants: Tensor, **options: Any) -> Tensor:
         """Run a pass that has a row of results for each line."""
         out = tall[0].new_empty((self.pieces, tall[0].shape[1]))
-        self.passed(kernel, tall, out, scalars, **options)
+        self.passed(kernel, tall, out, *constants, **options)
         return self._joined(out)
 
     def passed(
-        self, kernel: Any, tall: Sequence[Tensor], out: Tensor, scalars: tuple[Any, ...], **options: Any
+        self, kernel: Any, tall: Sequence[Tensor], out: Tensor, *constants: Tensor, **options: Any
     ) -> None:
         """Run a pass that writes to `out`."""
         layout = self.layout(tall[0])
-        arguments = *tall, out, self.lines, self.pieces, *scalars
+        tensors, numbers = (*tall, out, *constants), (self.lines, self.pieces)
         grid = (-(-self.pieces // layout["P"]),)
-        kernels.gpu_launch.launch(kernel, grid, arguments, {**layout, **options}, self.kept)
+        kernels.gpu_launch.launch(kernel, grid, tensors, numbers, {**layout, **options}, self.kept)
 
     def formed(self, A: Tensor, B: Tensor, constants: Tensor, **options: Any) -> Tensor:
         """Return the block of each line, (lines, r, r)."""
         rank, layout = A.shape[1], kernels.gpu_lines.forming(A.shape[1])
         out = A.new_empty((self.pieces, rank * rank))
-        arguments = A, B, out, self.lines, self.pieces, constants
-        options = {**layout, **options}
-        kernels.gpu_launch.launch(kernels.gpu_lines.blocks, (self.pieces,), arguments, options, self.kept)
+        tensors, numbers, options = (A, B, out, constants), (self.lines, self.pieces), {**layout, **options}
+        kernel, grid = kernels.gpu_lines.blocks, (self.pieces,)
+        kernels.gpu_launch.launch(kernel, grid, tensors, numbers, options, self.kept)
         return self._joined(out).reshape(self.lines, rank, rank)
 
     def _joined(self, out: Tensor) -> Tensor:
@@ -108,16 +108,16 @@ class GpuSide:
         if self.pieces == self.lines:  # each is its line's only one
             return out
         columns = {"R": out.shape[1], "RP": kernels.gpu.columns(out.shape[1])}
-        arguments = self.cut, self.after, out, self.lines
-        kernels.gpu_launch.launch(kernels.gpu.join, (self.cut.shape[0],), arguments, columns)
+        tensors, grid = (self.cut, self.after, out), (self.cut.shape[0],)
+        kernels.gpu_launch.launch(kernels.gpu.join, grid, tensors, (self.lines,), columns)
         return out[: self.lines]
 
     def summed(self, kernel: Any, width: int, tall: Sequence[Tensor], every: int, **options: Any) -> Coming:
         """Run a pass that adds up `width` numbers over one in `every` pieces."""
         layout, programs, home = self.layout(tall[0]), self.programs(tall[0], every), desk(tall[0])
         parts = home.scratch(width * programs)
-        arguments = *tall, parts, self.lines, self.pieces, every
-        kernels.gpu_launch.launch(kernel, (programs,), arguments, {**layout, **options}, self.kept)
+        tensors, numbers = (*tall, parts), (self.lines, self.pieces, every)
+        kernels.gpu_launch.launch(kernel, (programs,), tensors, numbers, {**layout, **options}, self.kept)
         return home.summed(parts, width, programs)
 
     def astype(self, kind: Any) -> GpuSide:
@@ -151,14 +151,14 @@ def evaluated(
         for side, Z in ((rows, A), (cols, B))
     ]
     if rows.index.shape[0] > TOGETHER:  # the losses of the rows, which come last, are those that are read
-        cols.passed(kernels.gpu.evaluate, (B, A, losses), outs[1], (constants,), **options)
-        rows.passed(kernels.gpu.evaluate, (A, B, losses), outs[0], (constants,), **options)
+        cols.passed(kernels.gpu.evaluate, (B, A, losses), outs[1], constants, **options)
+        rows.passed(kernels.gpu.evaluate, (A, B, losses), outs[0], constants, **options)
     else:
         counts = rows.lines, rows.pieces, cols.lines, cols.pieces
-        arguments, other = (A, B, losses, *outs, *counts, constants), cols.layout(A)
+        tensors, other = (A, B, losses, *outs, constants), cols.layout(A)
         options = {**rows.layout(A), "OTHER_P": other["P"], "OTHER_E": other["E"], **options}
-        grid = (programs + others,)
-        kernels.gpu_launch.launch(kernels.gpu.evaluate_both, grid, arguments, options, rows.kept, cols.kept)
+        kernel, grid = kernels.gpu.evaluate_both, (programs + others,)
+        kernels.gpu_launch.launch(kernel, grid, tensors, counts, options, rows.kept, cols.kept)
     f_L, f_R = (side._joined(out) for side, out in zip(sides, outs, strict=True))
     return home.summed(losses, 1, programs), f_L, f_R
 

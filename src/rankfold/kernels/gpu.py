@@ -95,26 +95,26 @@ def _store(out, place, there, sums, R: tl.constexpr, RP: tl.constexpr):
 
 @triton.jit(do_not_specialize=["lines", "pieces"])
 def value(
-    start, line, index, value, weight, A, B, losses, lines, pieces, constants,
+    start, line, index, value, weight, A, B, losses, constants, lines, pieces,
     R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr,
     LOSS: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
     """Losses at A Bᵀ summed by program."""
     _evaluated(
-        tl.program_id(0), start, line, index, value, weight, A, B, losses, losses, lines, pieces, constants,
+        tl.program_id(0), start, line, index, value, weight, A, B, losses, losses, constants, lines, pieces,
         R, RP, P, E, LOSS, WEIGHTED, False,
     )  # fmt: skip
 
 
 @triton.jit(do_not_specialize=["lines", "pieces"])
 def evaluate(
-    start, line, index, value, weight, A, B, losses, out, lines, pieces, constants,
+    start, line, index, value, weight, A, B, losses, out, constants, lines, pieces,
     R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr,
     LOSS: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
     """Losses at A Bᵀ summed by program, and S B."""
     _evaluated(
-        tl.program_id(0), start, line, index, value, weight, A, B, losses, out, lines, pieces, constants,
+        tl.program_id(0), start, line, index, value, weight, A, B, losses, out, constants, lines, pieces,
         R, RP, P, E, LOSS, WEIGHTED, True,
     )  # fmt: skip
 
@@ -122,7 +122,7 @@ def evaluate(
 @triton.jit(do_not_specialize=["lines", "pieces", "others", "other_pieces"])
 def evaluate_both(
     start, line, index, value, weight, other_start, other_line, other_index, other_value, other_weight,
-    A, B, losses, out, other_out, lines, pieces, others, other_pieces, constants,
+    A, B, losses, out, other_out, constants, lines, pieces, others, other_pieces,
     R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr, OTHER_P: tl.constexpr,
     OTHER_E: tl.constexpr, LOSS: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
@@ -131,20 +131,20 @@ def evaluate_both(
     programs = tl.cdiv(pieces, P)
     if n < programs:
         _evaluated(
-            n, start, line, index, value, weight, A, B, losses, out, lines, pieces, constants,
+            n, start, line, index, value, weight, A, B, losses, out, constants, lines, pieces,
             R, RP, P, E, LOSS, WEIGHTED, True,
         )  # fmt: skip
     else:
         _evaluated(
             n - programs, other_start, other_line, other_index, other_value, other_weight, B, A,
-            losses + programs, other_out, others, other_pieces, constants,
+            losses + programs, other_out, constants, others, other_pieces,
             R, RP, OTHER_P, OTHER_E, LOSS, WEIGHTED, True,
         )  # fmt: skip
 
 
 @triton.jit
 def _evaluated(
-    n, start, line, index, value, weight, A, B, losses, out, lines, pieces, constants,
+    n, start, line, index, value, weight, A, B, losses, out, constants, lines, pieces,
     R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr,
     LOSS: tl.constexpr, WEIGHTED: tl.constexpr, PARTIALS: tl.constexpr,
 ):  # fmt: skip
@@ -172,7 +172,7 @@ def _evaluated(
 
 @triton.jit(do_not_specialize=["lines", "pieces"])
 def derivative(
-    start, line, index, value, weight, A, B, dA, dB, out, lines, pieces, constants,
+    start, line, index, value, weight, A, B, dA, dB, out, constants, lines, pieces,
     R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr,
     LOSS: tl.constexpr, WEIGHTED: tl.constexpr, MODEL: tl.constexpr,
 ):  # fmt: skip
@@ -272,7 +272,7 @@ def polynomial(
 
 @triton.jit(do_not_specialize=["lines", "pieces"])
 def slopes(
-    start, line, index, value, weight, A, B, out, lines, pieces, constants,
+    start, line, index, value, weight, A, B, out, constants, lines, pieces,
     R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr,
     LOSS: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip

@@ -27,42 +27,38 @@ class Kept:
 
 
 def launch(
-    kernel: Any, grid: tuple[int, ...], arguments: Sequence[Any], options: dict[str, Any], *first: Kept
+    kernel: Any,
+    grid: tuple[int, ...],
+    tensors: Sequence[Any],
+    numbers: Sequence[int],
+    options: dict[str, Any],
+    *first: Kept,
 ) -> None:
-    """Run `kernel[grid](*first, *arguments, **options)`, for tensors and whole numbers.
-
-    Arguments begin with a tensor.
+    """Run `kernel[grid](*first, *tensors, *numbers, **options)`.
 
     Triton compiles for types, for addresses that are multiples of 16, and for constants. To look at all that
     again takes it 15 µs a call, as long as a small pass. Kernels say of whole numbers, which are below 2³¹,
     that nothing is compiled for their values (`do_not_specialize`).
     """
-    kind: list[Any] = [id(kernel), arguments[0].get_device(), grid, *options.values()]
-    plain: list[int] = []
-    bits = 0
-    for kept in first:
-        plain += kept.addresses
+    addresses = [tensor.data_ptr() for tensor in tensors]
+    types = [tensor.dtype for tensor in tensors]
+    bits = functools.reduce(operator.or_, addresses)
+    for kept in reversed(first):
+        addresses = [*kept.addresses, *addresses]
+        types.append(kept.types)
         bits |= kept.bits
-        kind.append(kept.types)
-    for argument in arguments:
-        if type(argument) is int:
-            plain.append(argument)
-        else:
-            address = argument.data_ptr()
-            bits |= address
-            plain.append(address)
-            kind.append(argument.dtype)
-    key = tuple(kind)
+    device = tensors[0].get_device()
+    key = id(kernel), device, grid, *options.values(), *types
     if bits % 16 == 0 and (run := _ready.get(key)) is not None:
-        run(*plain)
+        run(*addresses, *numbers)
         return
-    arguments = [*(tensor for kept in first for tensor in kept.tensors), *arguments]
+    arguments = *(tensor for kept in first for tensor in kept.tensors), *tensors, *numbers
     compiled = kernel[grid](*arguments, **options)
     if compiled is not None and bits % 16 == 0:  # the interpreter compiles nothing
         if len(_ready) >= _MOST:
             _ready.clear()
         constants = tuple(options[name] for name in kernel.arg_names[len(arguments) :])
-        _ready[key] = _handle(compiled, (*grid, 1, 1)[:3], constants, arguments[0].get_device())
+        _ready[key] = _handle(compiled, (*grid, 1, 1)[:3], constants, device)
 
 
 def _handle(compiled: Any, grid: tuple[int, ...], constants: tuple[Any, ...], device: int) -> Any:

@@ -15,7 +15,7 @@ _TILE = 1024  # numbers of blocks that a program holds at a time
 
 @triton.jit(do_not_specialize=["lines", "pieces"])
 def blocks(
-    start, line, index, value, weight, A, B, out, lines, pieces, constants,
+    start, line, index, value, weight, A, B, out, constants, lines, pieces,
     R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr, E: tl.constexpr,
     LOSS: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
@@ -74,7 +74,7 @@ def invert(Q, numbers, out, lines, R: tl.constexpr, RP: tl.constexpr, P: tl.cons
 
 @triton.jit(do_not_specialize=["lines", "others"])
 def solve(
-    U, x, out, lines, V, y, other, others, N, R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr
+    U, x, out, V, y, other, N, lines, others, R: tl.constexpr, RP: tl.constexpr, P: tl.constexpr
 ):  # fmt: skip
     """N (Σ u_k u_kᵀ) Nᵀ x_i, with the rows u_k of `invert`; and the same for V and y, of the next N."""
     if tl.program_id(1) == 0:

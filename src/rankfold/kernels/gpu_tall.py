@@ -27,7 +27,15 @@ def grams(out, table, chunk, R: tl.constexpr, RP: tl.constexpr, ROWS: tl.constex
     job, part = tl.program_id(0), tl.program_id(1).to(tl.int64)
     A = tl.load(table + 3 * job).to(tl.pointer_type(FLOATS))
     B = tl.load(table + 3 * job + 1).to(tl.pointer_type(FLOATS))
-    end = tl.minimum((part + 1) * chunk, tl.load(table + 3 * job + 2))
+    gram(A, B, tl.load(table + 3 * job + 2), chunk, out, job, part, R, RP, ROWS)
+
+
+@triton.jit
+def gram(
+    A, B, rows, chunk, out, job, part, R: tl.constexpr, RP: tl.constexpr, ROWS: tl.constexpr
+):  # fmt: skip
+    """AᵀB over a part of the rows, to the place of that job and part."""
+    end = tl.minimum((part + 1) * chunk, rows)
     k = tl.arange(0, RP)
     sums = tl.zeros((ROWS, RP, RP), tl.float64)
     for first in range(part * chunk, end, ROWS):

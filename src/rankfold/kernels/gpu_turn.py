@@ -1,8 +1,8 @@
 """An iteration of `solvers.turn_in_grams` for a GPU, in Triton: its small matrices stay there.
 
 Formulas are those of that module, for both sides at once, in arrays (2, RP, RP) that are zero beyond the
-rank. One program has these, beside others that have the rows of tall arrays. So an iteration is three
-launches beside passes over the entries, Grams and the solution in the metric, and the host sends no tables.
+rank. One program has these, beside others that have the rows of tall arrays. So an iteration is four
+launches beside passes over the entries and the solution in the metric, and the host sends no tables.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import triton
 import triton.language as tl
 
 from rankfold.kernels.gpu import columns as padded
+from rankfold.kernels.gpu_tall import chunk_of, gram
+from rankfold.kernels.gpu_tall import layout as multiplying_anything
 
 _TILE = 1024  # numbers of a tall array that a program holds
 
@@ -29,7 +31,7 @@ PAIRS = tuple(map(tl.constexpr, range(10)))
 D_F, X_X, F_F, OLD_U, F_U, OLD_X, U_U, X_U, D_U, BASE_U = PAIRS
 _EACH = tl.constexpr(len(PAIRS))
 # What the host is told: see `turn`.
-TOLD = 6
+TOLD = 7
 
 
 @triton.jit
@@ -174,6 +176,35 @@ def _foreseen(known, roots, work, t, R: tl.constexpr, RP: tl.constexpr):
     _kept(work, AHEAD, _of(known, AHEAD, R, RP), R, RP)
 
 
+@triton.jit(do_not_specialize=["lines", "others", "chunk"])
+def multiply(
+    x, f, old, d, u, base, y, g, older, e, v, other_base, out, lines, others, chunk,
+    R: tl.constexpr, RP: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """The Grams of the `PAIRS` of one side, then of the other, over chunks of rows."""
+    job, part = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    if job < _EACH:
+        _multiplied(job, x, f, old, d, u, base, lines, chunk, out, job, part, R, RP, ROWS)
+    else:
+        pair = job - _EACH
+        _multiplied(pair, y, g, older, e, v, other_base, others, chunk, out, job, part, R, RP, ROWS)
+
+
+@triton.jit
+def _multiplied(
+    pair, x, f, old, d, u, base, rows, chunk, out, job, part,
+    R: tl.constexpr, RP: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    A = tl.where(pair == U_U, u, base)
+    A = tl.where((pair == OLD_U) | (pair == OLD_X), old, A)
+    A = tl.where((pair == F_F) | (pair == F_U), f, A)
+    A = tl.where((pair == X_X) | (pair == X_U), x, A)
+    A = tl.where((pair == D_F) | (pair == D_U), d, A)
+    B = tl.where((pair == X_X) | (pair == OLD_X), x, u)
+    B = tl.where((pair == D_F) | (pair == F_F), f, B)
+    gram(A, B, rows, chunk, out, job, part, R, RP, ROWS)
+
+
 @triton.jit
 def _gram(grams, first, pair, R: tl.constexpr, RP: tl.constexpr, FLIPPED: tl.constexpr = False):
     """A pair of the Grams that were asked for, which lie side by side from the number `first` on."""
@@ -185,8 +216,8 @@ def turn(grams, known, work, home, first, place, R: tl.constexpr, RP: tl.constex
     """What the point that `advance` went to says: TOLD numbers to `home`, the vertical part to `work`.
 
     Squares: of the gradient's norm in the geometry, of that of g in the metric of directions, of the length
-    of d. The products of g with the gradient before, and of d with the gradient. And a bound of the condition
-    numbers of Grams, squared.
+    of d. The products of g with the gradient before, and of d with the gradient. A bound of the condition
+    numbers of Grams, squared. And how far factors have turned from the bases: `costs.data_metric.turned`.
     """
     inverses, squares = _of(work, INVERSES, R, RP), _of(work, SQUARES, R, RP)
     vertical = _vertical(_gram(grams, first, X_U, R, RP), inverses)
@@ -200,6 +231,9 @@ def turn(grams, known, work, home, first, place, R: tl.constexpr, RP: tl.constex
     tl.store(told + 4, _trace(_gram(grams, first, D_F, R, RP), RP))
     norms = tl.sum(tl.sum(squares * squares, axis=2), axis=1)
     tl.store(told + 5, tl.max(norms * tl.sum(tl.sum(inverses * inverses, axis=2), axis=1), axis=0))
+    seen = _of(work, SEEN, R, RP)
+    shared = tl.sum(tl.sum(_times(seen, inverses) * seen, axis=2), axis=1)  # Tr(K (YᵀY)⁻¹Kᵀ): Σ cos²
+    tl.store(told + 6, 1.0 - tl.min(shared, axis=0) / R)
 
 
 @triton.jit(do_not_specialize=["first", "lines", "others", "high", "middle", "low"])
@@ -266,6 +300,14 @@ def layout(rank: int) -> dict[str, int]:
     """How many columns a program holds, and its warps."""
     columns = padded(rank)
     return {"R": rank, "RP": columns, "num_warps": max(1, columns * columns // 32)}
+
+
+def multiplying(rank: int, bytes_each: int, longest: int) -> tuple[tuple[int, int], int, dict[str, int]]:
+    """The programs of `multiply`, how many rows each takes, and the same."""
+    options = dict(multiplying_anything(rank, bytes_each))
+    del options["FLOATS"]
+    chunk = chunk_of(longest, options["ROWS"])
+    return (2 * len(PAIRS), -(-longest // chunk)), chunk, options
 
 
 @functools.cache

@@ -124,9 +124,10 @@ class Desk:
     def _add_up(self) -> None:
         (coming, parts, count), (last, others, length) = self._parts[0], self._parts[-1]
         both = last.place + last.count - coming.place
-        arguments = parts, others, self.home, self._there, coming.place, coming.count, count, length
+        tensors = parts, others, self.home, self._there
+        numbers = coming.place, coming.count, count, length
         layout = kernels.gpu_tall.totalling(count, length)
-        kernels.gpu_launch.launch(kernels.gpu_tall.totals, (both,), arguments, layout)
+        kernels.gpu_launch.launch(kernels.gpu_tall.totals, (both,), tensors, numbers, layout)
         self._parts.clear()
 
     def wait(self) -> None:

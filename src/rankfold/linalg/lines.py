@@ -39,8 +39,8 @@ def inverted(blocks: Array, scale: float, ridge: NDArray[Any], lost: float) -> A
         out = torch.empty(blocks.shape, dtype=torch.float32, device=blocks.device)
         numbers = desk(blocks).send(np.array([scale, lost, *ridge.tolist()]))
         layout = kernels.gpu_lines.layout(r)
-        arguments = blocks.contiguous(), numbers, out, lines
-        kernels.gpu_launch.launch(kernels.gpu_lines.invert, (-(-lines // layout["P"]),), arguments, layout)
+        tensors, grid = (blocks.contiguous(), numbers, out), (-(-lines // layout["P"]),)
+        kernels.gpu_launch.launch(kernels.gpu_lines.invert, grid, tensors, (lines,), layout)
         return out
     inverse = np.empty(kernels.line_blocks.packed(lines, r), np.float32)
     Q = np.require(blocks, ridge.dtype, ["C", "A", "W"]).reshape(lines * r, r)
@@ -74,9 +74,9 @@ def applied_there(smalls: Array, *sides: tuple[Array, Array]) -> list[Array]:
     layout = kernels.gpu_lines.layout(x.shape[1])
     outs = [on_gpu.empty_like(x) for _, x in sides]
     lines, others = x.shape[0], y.shape[0]
-    arguments = U, x, outs[0], lines, V, y, outs[-1], others, smalls
+    tensors = U, x, outs[0], V, y, outs[-1], smalls
     grid = -(-max(lines, others) // layout["P"]), len(sides)
-    kernels.gpu_launch.launch(kernels.gpu_lines.solve, grid, arguments, layout)
+    kernels.gpu_launch.launch(kernels.gpu_lines.solve, grid, tensors, (lines, others), layout)
     return outs
 
 

@@ -50,8 +50,8 @@ def grams(sides: Sequence[Sequence[tuple[Array, Array]]]) -> Coming:
     jobs, chunks = len(table) // 3, -(-longest // chunk)
     home = desk(first)
     parts = home.scratch(jobs * rank * rank * chunks)
-    arguments = parts, home.lend(np.array(table, np.int64)), chunk
-    kernels.gpu_launch.launch(kernels.gpu_tall.grams, (jobs, chunks), arguments, layout)
+    tensors = parts, home.lend(np.array(table, np.int64))
+    kernels.gpu_launch.launch(kernels.gpu_tall.grams, (jobs, chunks), tensors, (chunk,), layout)
     return home.summed(parts, jobs * rank * rank, chunks)
 
 
@@ -76,7 +76,7 @@ def sums(sides: Sequence[Sequence[tuple[Array, Any]]]) -> list[Array]:
     table[: ends[1]] = jobs + places
     layout = kernels.gpu_tall.summing(rank, first.element_size())
     grid = -(-max(jobs[1::4]) // layout["ROWS"]), len(sides)
-    kernels.gpu_launch.launch(kernels.gpu_tall.sums, grid, (desk(first).send(table), *ends), layout)
+    kernels.gpu_launch.launch(kernels.gpu_tall.sums, grid, (desk(first).send(table),), ends, layout)
     return outs
 
 

@@ -157,7 +157,7 @@ class ConjugateGradient:
     def _turned(self, state: ConjugateGradientState) -> tuple[float, Turn | None]:
         """Return the first guess of the step, 0 where none was needed, and what is known after the step."""
         here, direction, metric = state.here, state.direction, state.metric
-        if fits(here, direction):
+        if isinstance(state.known, KnownThere) or fits(here, direction):
             return 0.0, turned_in_grams(here, direction, metric, state.calibration, state.known)
         guess, taken = self._line_search(state)
         return guess, None if taken is None else turned(here, direction, metric, taken)

@@ -99,19 +99,24 @@ def turned_in_grams(
     if sampled is None and not change_along(coefficients, t) < -here.noise:
         return None
     t = t if sampled is None else calibration * t
-    turn = turned_on_gpu(here, direction, metric, known, t) if known else None
+    there, turn = turned_on_gpu(here, direction, metric, known, t) if known else (None, None)
     if turn is None:
         at_home = known.fetched() if isinstance(known, KnownThere) else known
-        turn = _turned(_Line(here, direction, metric, at_home or _known(here, direction, metric)), t)
+        line = _Line(here, direction, metric, at_home or _known(here, direction, metric))
+        turn = _turned(line, t, there or _moved(line, t))
     misled = sampled is not None and not turn.here.value < here.value
     return turned_in_grams(here, direction, metric, 0.0, known) if misled else turn
 
 
-def _turned(line: _Line, t: float) -> Turn:
-    """Go to x + t d, and ask for all that is wanted there before any of it has come."""
+def _moved(line: _Line, t: float) -> Here:
+    """Go to x + t d."""
+    terms = ([(x, 1.0), (v, t)] for x, v in zip(line.here.x, line.d, strict=True))
+    return line.here.problem.at(FullRankFactors(*primitives.sums(*terms)))
+
+
+def _turned(line: _Line, t: float, here: Here) -> Turn:
+    """Ask for all that is wanted at x + t d before any of it has come."""
     before, d, known = line.here, line.d, line.known
-    terms = ([(x, 1.0), (v, t)] for x, v in zip(before.x, d, strict=True))
-    here = before.problem.at(FullRankFactors(*primitives.sums(*terms)))
     metric, seen, ahead = _metric_at(here, line, t)
     f, old = (_at_home(there.partials) for there in (here, before))
     u = metric.solved(seen, f)

@@ -41,12 +41,12 @@ class GpuFreeOffsets(FreeOffsets):
         found = A.new_empty(self.completion.store.size)
         options = {"LOSS": 0, "WEIGHTED": False}
         tall = B.contiguous(), A.contiguous()
-        self._empty.passed(kernels.gpu.slopes, tall, found, (self._halved,), **options)
+        self._empty.passed(kernels.gpu.slopes, tall, found, self._halved, **options)
         return found.double()
 
     def _by_column(self, numbers: Tensor) -> Tensor:
         ones = numbers.new_ones((self._side.length, 1))
-        return replace(self._side, value=numbers).swept(kernels.gpu.product, (ones,), ())[:, 0]
+        return replace(self._side, value=numbers).swept(kernels.gpu.product, (ones,))[:, 0]
 
     def _curvatures(self, predicted: Tensor) -> Tensor:
         return self._weights * losses(self.completion.loss, predicted, self._values)[2]

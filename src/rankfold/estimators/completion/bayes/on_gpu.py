@@ -179,7 +179,7 @@ class _Lines(NamedTuple):
 
     def _times(self, numbers: Tensor, block: Tensor) -> Tensor:
         """The sparse matrix with these numbers for its entries times a block."""
-        return replace(self.side, value=numbers).swept(kernels.gpu.product, (block.contiguous(),), ())
+        return replace(self.side, value=numbers).swept(kernels.gpu.product, (block.contiguous(),))
 
 
 class _Sums(NamedTuple):
