@@ -25,6 +25,9 @@ _SMALL = np.array([[1 / (i + j + 1) + (i == j) for j in range(5)] for i in range
 WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 
 
+ROUGH = 1e-12  # what single precision reaches of the value at W = 0
+
+
 class Case(NamedTuple):
     """A square random matrix of low rank, and how it is solved."""
 
@@ -33,17 +36,25 @@ class Case(NamedTuple):
     rank: int
     single: bool = False
     oversampling: int = 8
+    #: in single precision first
+    refined: bool = False
+
+    @property
+    def type(self) -> str:
+        """What it is computed in."""
+        return "float32" if self.single else "float32, then float64" if self.refined else "float64"
 
     @property
     def goal(self) -> float:
         """The value at the end, beside that at W = 0."""
-        return 1e-12 if self.single else 1e-20
+        return ROUGH if self.single else 1e-20
 
 
 SMALL = Case("P1", 4000, 5), Case("P2", 32_000, 5)
 LARGE = (
     Case("10⁶ × 10⁶", 1_000_000, 10),
     Case("10⁶ × 10⁶", 1_000_000, 10, single=True),
+    Case("10⁶ × 10⁶", 1_000_000, 10, refined=True),
     Case("200,000²", 200_000, 64),
 )
 HUGE = (Case("10⁹ entries", 3_906_258, 16, single=True),)
@@ -91,14 +102,14 @@ def times_of(work: Any, repeats: int) -> list[float]:
     return times
 
 
-def per_iteration(work: Any) -> tuple[float, float]:
-    """Kernels that are launched, and times that the host waits, an iteration of a run."""
+def counted(work: Any) -> tuple[int, int]:
+    """Kernels that are launched, and times that the host waits."""
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
-        iterations = work().iterations
+        work()
         torch.cuda.synchronize()
     names = [event.name for event in seen.events()]
     launches = sum("Launch" in name and name.startswith(("cuda", "cu")) for name in names)
-    return launches / iterations, sum(name in WAITS for name in names) / iterations
+    return launches, sum(name in WAITS for name in names)
 
 
 def built(case: Case) -> tuple[float, rf.Completion]:
@@ -112,26 +123,31 @@ def measure(case: Case, repeats: int) -> None:
     build, cost = built(case)
     torch.cuda.empty_cache()
     problem = rf.Problem(cost, rf.FullRank(cost.shape, case.rank, metric="preconditioned"))
-    results = []
+    rough = rf.Problem(cost.astype("float32"), problem.geometry) if case.refined else None
+    results: list[Any] = []
 
-    def solve() -> Any:
-        results[:] = [rf.minimize(problem, "cg", tolerance=case.goal)]
-        return results[0]
+    def solve() -> None:
+        results.clear()
+        if rough is not None:
+            results.append(rf.minimize(rough, "cg", tolerance=ROUGH))
+        x0 = type(results[0].x)(*(part.double() for part in results[0].x)) if results else None
+        results.append(rf.minimize(problem, "cg", x0, tolerance=case.goal))
 
     cost.value_at_zero, solve()  # compiles what is needed
     for _ in range(WARM_UP if case in SMALL else 0):
         solve()
     start, totals = seconds(problem.start, 3), sorted(times_of(solve, repeats))
     inverse = timeit(lambda: np.linalg.inv(_SMALL), number=1000)
-    launches, waits = per_iteration(solve)
+    iterations = sum(result.iterations for result in results)
+    launches, waits = (count / iterations for count in counted(solve))
     L, R = problem.geometry.factors(results[-1].x)
     evaluate = seconds(lambda: cost.evaluate(L, R), 20)
     polynomial = seconds(lambda: cost.polynomial((L, L), (R, R)), 20)
     derivative = seconds(lambda: cost.derivative(L, R, L, R), 20)
     print(
-        f"| {case.name}, rank {case.rank}, {'float32' if case.single else 'float64'} | {cost.store.size:.2e} "
+        f"| {case.name}, rank {case.rank}, {case.type} | {cost.store.size:.2e} "
         f"| {1e3 * build:.1f} | {1e3 * start:.1f} | {1e3 * totals[repeats // 2]:.1f} | {1e3 * totals[0]:.1f} "
-        f"| {results[-1].iterations} "
+        f"| {iterations} "
         f"| {results[-1].value / cost.value_at_zero:.0e} | {launches:.0f} | {waits:.1f} "
         f"| {1e3 * evaluate:.3f} | {1e3 * polynomial:.3f} | {1e3 * derivative:.3f} "
         f"| {torch.cuda.max_memory_allocated() / 2**30:.1f} | {1e3 * inverse:.1f} |",
@@ -149,7 +165,7 @@ def beside_floor(case: Case) -> None:
     cost.evaluate(L, R)
     took = seconds(lambda: [cost.evaluate_ahead(L, R) for _ in range(10)], 3) / 10
     print(
-        f"{case.name}, rank {case.rank}, {'float32' if case.single else 'float64'}: evaluate "
+        f"{case.name}, rank {case.rank}, {case.type}: evaluate "
         f"{1e3 * took:.3f} ms, {1e3 * took / (2 * FLOORS[case]):.2f} of two passes tuned alone",
         flush=True,
     )
