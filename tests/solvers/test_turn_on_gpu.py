@@ -113,9 +113,9 @@ def test_how_far_factors_have_turned_is_what_the_host_finds(first, monkeypatch):
     _, state = first
     told, kept = [], type(state.metric).kept
 
-    def overheard(self, quadratic, turned):
+    def overheard(self, problem, turned):
         told.append(turned())
-        return kept(self, quadratic, turned)
+        return kept(self, problem, turned)
 
     monkeypatch.setattr(type(state.metric), "kept", overheard)
     there, _ = turned_on_gpu(state.here, state.direction, state.metric, state.known, 0.25)

@@ -12,7 +12,7 @@ from rankfold.costs.data_metric import DataMetric
 from rankfold.geometry.base import Tangent
 from rankfold.linalg import Array
 from rankfold.linalg.tall import reals
-from rankfold.problem import Here
+from rankfold.problem import Here, Problem
 
 CHOICES = ("auto", "data", "geometry")
 # The blocks are formed anew once the factors have turned so far (mean sin² of the angles): twice to four
@@ -82,16 +82,16 @@ class Metric:
         """
         data = self.data
         own = turned or (lambda: data.turned(*here.lazy_factors) if data else 0.0)
-        return self.kept(here.problem.cost.quadratic, own) or type(self).of(here)
+        return self.kept(here.problem, own) or type(self).of(here)
 
-    def kept(self, quadratic: bool, turned: Callable[[], float]) -> Self | None:
+    def kept(self, problem: Problem, turned: Callable[[], float]) -> Self | None:
         """Return the metric for the next point; None if its blocks are to be formed there."""
         if self.wait:
             return type(self)(wait=self.wait - 1) if self.wait > 1 else None
         if self.formed is None:
             return self
         age = self.age + 1
-        if self.data is None or (not quadratic and age >= _LIFETIME):
+        if self.data is None or (not problem.cost.quadratic and age >= _LIFETIME):
             return None
         # It is the first steps that go far: to look at each would cost more Grams than it saves blocks.
         if age & (age - 1) == 0 and turned() > _TURNED:

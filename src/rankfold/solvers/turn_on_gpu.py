@@ -77,7 +77,7 @@ def turned_on_gpu(
     )
     grams = _multiplied(*_beside(x, f, old, d, u, *zip(*metric.bases, strict=True)))
     norm, squared, length, overlap, along, condition, turned = _told(there, work, grams)
-    after = metric.kept(before.problem.cost.quadratic, lambda: turned)
+    after = metric.kept(before.problem, lambda: turned)
     if after is None or not (condition < _MOST and isfinite(squared) and isfinite(overlap)):
         return here, None
     here.told(max(norm, 0.0) ** 0.5)
