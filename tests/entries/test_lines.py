@@ -8,7 +8,7 @@ import pytest
 
 from rankfold import kernels
 from rankfold.entries.lines import normal_equations, solve_lines, solve_with_pivots
-from rankfold.entries.sorted_entries import sorted_entries
+from rankfold.entries.ordering import sorted_entries
 from rankfold.kernels import layout
 
 LINES, LENGTH, RANK = 12, 40, 5

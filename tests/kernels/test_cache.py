@@ -20,7 +20,7 @@ cost = Completion(where // 20, where % 20, rng.standard_normal(200), (20, 20))
 L, R = rng.standard_normal((2, 20, 2))
 cost.value(L, R)
 value = sweeps.evaluation(8, 0, False, few=True).func  # which rank 2 shares with others
-kernels = value, sorting._count, sorting._split, sorting._sort_buckets
+kernels = value, sorting._count, sorting._split, sorting._append
 print(*(sum(kernel.stats.cache_misses.values()) for kernel in kernels))
 """
 

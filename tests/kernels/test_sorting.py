@@ -33,46 +33,60 @@ def test_many_entries_on_several_threads(threads, monkeypatch):
 
 @pytest.mark.parametrize("size", [1, 3, 700, 10**5])
 @pytest.mark.parametrize("skewed", [False, True])
-def test_several_rounds_sort_as_one(size, skewed, monkeypatch):
+def test_several_parts_sort_as_one(size, skewed, monkeypatch):
     rng = np.random.default_rng(0)
     keys = rng.integers(0, size, 5000) // (1 + skewed * rng.integers(0, 50, 5000))
     positions = np.arange(keys.size)
     once = sort(keys, positions, np.zeros(keys.size), size, np.uint32)
-    monkeypatch.setattr(sorting, "ROUND_ENTRIES", 100)
+    monkeypatch.setattr(sorting, "FEWEST", 99)
     for one, several in zip(once, sort(keys, positions, np.zeros(keys.size), size, np.uint32), strict=True):
         assert_array_equal(one, several)
     assert_array_equal(once[1], np.argsort(keys, kind="stable"))
 
 
 @pytest.mark.parametrize(
-    ("sizes", "rounds"),
+    ("entries", "size", "fewest", "parts"),
     [
-        ([5, 5, 5, 5], [(0, 4)]),
-        ([10, 10, 10, 9], [(0, 2), (2, 4)]),
-        ([10] * 8, [(0, 2), (2, 4), (4, 6), (6, 8)]),
-        ([10] * 16, [(0, 4), (4, 8), (8, 12), (12, 16)]),
-        ([0, 80, 0, 0], [(0, 2), (2, 4)]),
-        ([1], [(0, 1)]),
+        (1000, 10, 1000, [1000]),
+        (1000, 10, 400, [400, 400, 200]),
+        (1000, 30, 100, [240, 240, 240, 240, 40]),  # eight of each key
+        (1000, 500, 100, [250] * 4),  # a quarter at most
     ],
 )
-def test_rounds_are_few_and_of_about_as_many_entries(sizes, rounds, monkeypatch):
-    monkeypatch.setattr(sorting, "ROUND_ENTRIES", 16)
-    monkeypatch.setattr(sorting, "ROUNDS", 4)
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint64)
-    assert [tuple(map(int, part)) for part in sorting._rounds(starts)] == rounds
+def test_parts_are_large_enough_for_several_of_a_key(entries, size, fewest, parts, monkeypatch):
+    seen = []
+    monkeypatch.setattr(sorting, "FEWEST", fewest)
+    monkeypatch.setattr(
+        sorting,
+        "run",
+        lambda kernel, chunks, work, _: seen.append(work) if kernel is sorting._split else None,
+    )
+    sort(np.arange(entries)[::-1] % size, np.zeros(entries), np.zeros(entries), size, np.uint32)
+    assert seen == parts
+
+
+def test_order_is_looked_for_in_every_block(monkeypatch):
+    monkeypatch.setattr(sorting, "BLOCK", 4)
+    for k in range(1, 10):
+        keys = np.arange(10, dtype=np.uint32)
+        assert sorting.in_order(keys)
+        keys[k] = k - 1
+        assert sorting.in_order(keys)  # equal ones are
+        keys[k - 1] = k  # also where one block meets the next
+        assert not sorting.in_order(keys)
 
 
 def test_keys_are_split_into_as_many_buckets_as_there_may_be(monkeypatch):
     seen = []
     monkeypatch.setattr(sorting, "run", lambda kernel, chunks, work, arguments: seen.append(arguments))
-    for size in (1, 511, 512, 513, 1024, 1025, 10**6):
+    for size in (1, 255, 256, 257, 512, 513, 10**6):
         seen.clear()
         out_of_order = np.array([1, 0, 0])  # those in order are not split at all
         sort(out_of_order, np.zeros(3, np.int64), np.zeros(3), size, np.uint32)
-        _, _, shift, counts = seen[0]
+        _, _, shift, counts = seen[1]
         buckets = counts.shape[1]
         assert (size - 1) >> int(shift) == buckets - 1
-        assert min(size, 257) <= buckets <= 512
+        assert min(size, 129) <= buckets <= 256
 
 
 @pytest.mark.parametrize("bounds", [[0, 4], [0, 1, 2, 4], [0, 2, 2, 4]])

@@ -16,7 +16,8 @@ from rankfold.distributed.group import Group
 from rankfold.distributed.sharded import Places
 from rankfold.distributed.stripes import Stripes, stripes_that_pay
 from rankfold.entries.observed import Duplicates, Observed, both_ways
-from rankfold.entries.sorted_entries import index_type, sorted_entries
+from rankfold.entries.ordering import sorted_entries
+from rankfold.entries.sorted_entries import index_type
 
 
 @dataclass(frozen=True, eq=False)

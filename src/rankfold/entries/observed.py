@@ -13,13 +13,8 @@ from rankfold import kernels
 from rankfold.entries.arrays import checked_factors, like
 from rankfold.entries.curves import Curve
 from rankfold.entries.operators import SparseMatrix
-from rankfold.entries.sorted_entries import (
-    SortedEntries,
-    index_type,
-    sorted_entries,
-    stripes_that_pay,
-    sweep,
-)
+from rankfold.entries.ordering import sorted_entries, turned
+from rankfold.entries.sorted_entries import SortedEntries, index_type, stripes_that_pay, sweep
 from rankfold.entries.store import Array, EntryLoss, NewValues, Operator
 from rankfold.entries.triple_checks import checked_shape, checked_storage, own_triples, warn_if_empty
 from rankfold.entries.values import largest_curvature, sum_at_zero, targets, value_sums
@@ -289,14 +284,12 @@ class Observed:
 
 def both_ways(first: SortedEntries, shape: tuple[int, int], stripes: int = 0) -> Observed:
     """Sort entries that are sorted by row both ways, into as many stripes, or as many as pay."""
-    index, turned, size = index_type(shape), shape[::-1], first.size
-    of_rows, of_columns = (stripes or stripes_that_pay(size, *lines) for lines in (shape, turned))
-    by_column = sorted_entries(first.indices, first.keys, first.packed, turned, index, of_columns)
+    of_rows, of_columns = (stripes or stripes_that_pay(first.size, *way) for way in (shape, shape[::-1]))
+    by_column = turned(first, of_columns)
     if of_rows == 1 and kernels.sorting.lines_ascend(first.indptr, first.across):
         return Observed(shape, first, by_column)
     del first  # a third of the memory in use
-    by_row = sorted_entries(by_column.indices, by_column.keys, by_column.packed, shape, index, of_rows)
-    return Observed(shape, by_row, by_column)
+    return Observed(shape, turned(by_column, of_rows), by_column)
 
 
 def _with_duplicates(observed: Observed, rows: Any, cols: Any, duplicates: Duplicates) -> Observed:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from rankfold import kernels
 from rankfold.entries.given_arrays import frozen
@@ -232,41 +232,6 @@ def index_type(shape: tuple[int, int]) -> type[np.uint32] | type[np.uint64]:
 def stripes_that_pay(entries: int, lines: int, length: int) -> int:
     """Return into how many stripes to cut the columns."""
     return max(1, *(min(length // width, entries // (each * lines)) for width, each in STRIPES))
-
-
-def sorted_entries(
-    keys: NDArray[Any],
-    others: NDArray[Any],
-    packed: NDArray[Any],
-    shape: tuple[int, int],
-    index: DTypeLike,
-    stripes: int,
-) -> SortedEntries:
-    """Order entries by stripe of `others`, then by key; ties keep their order."""
-    lines, length = shape
-    if stripes > 1:  # number the lines anew, all of them once per stripe; in one array, for memory's sake
-        numbers: NDArray[Any] = others // -(-length // stripes)
-        np.multiply(numbers, lines, out=numbers)
-        keys = np.add(numbers, keys, out=numbers)
-    indptr, indices, packed = kernels.sorting.sort(keys, others, packed, stripes * lines, index)
-    real = packed.view(packed.real.dtype).reshape(packed.size, -1)
-    across = _narrowed(indices, indptr[::lines], length)
-    return SortedEntries(indptr, across, real, chunk_bounds(indptr, lines), length)
-
-
-def _narrowed(
-    indices: NDArray[Any], starts: NDArray[np.uint64], length: int
-) -> NDArray[np.unsignedinteger[Any]]:
-    """Columns as they are held, given where stripes start and where the last one ends."""
-    stripes = starts.size - 1
-    width = -(-length // stripes)
-    # One that is out of the matrix stays as it is, to be refused: in 16 bits it might be another within.
-    if width > NARROW or (indices.size and int(indices.max()) >= length):
-        return indices
-    across = indices.astype(np.uint16)
-    for s in range(1, stripes):  # modulo 2¹⁶, as these are already
-        across[int(starts[s]) : int(starts[s + 1])] -= np.uint16(s * width % 2**16)
-    return across
 
 
 def chunk_bounds(indptr: NDArray[np.uint64], lines: int) -> NDArray[np.uint64]:

@@ -1,8 +1,7 @@
-"""Putting triples in order: a stable counting sort in two parallel steps, each friendly to the cache.
+"""Putting triples in order: a stable counting sort of one part after the other, each friendly to the cache.
 
-Step one splits the entries into at most `BUCKETS` ranges of keys; step two sorts each range by itself, small
-enough to stay in cache. Many entries take several rounds of both, each for a part of the ranges: what step
-one writes is as large as the entries of one round.
+The entries of a part are split into at most `BUCKETS` ranges of keys, and then each range goes to where its
+keys are to be: so neither writes to many places at a time. All keys are counted beforehand.
 
 Sorting by row, then by column, then by row again leaves both orders completely sorted, so that nothing
 depends on the order in which the triples came (but for ties, which `settle_ties` orders by value).
@@ -19,9 +18,12 @@ from rankfold.kernels.chunks import chunks
 from rankfold.kernels.compiling import compiled
 from rankfold.kernels.pool import run
 
-BUCKETS = 512
-PIECES = 32  # of the input, each split by one thread
-ROUNDS, ROUND_ENTRIES = 4, 1 << 18  # at most so many rounds, of at least so many entries
+BUCKETS = 256
+PIECES = 16  # of a part, each split by one thread
+# Entries of a part: so few that they are in cache when they are read again (P2 in a half of the time), but
+# several of most keys, and a quarter of all at most, for memory's sake.
+FEWEST, OF_A_KEY, PARTS = 1 << 18, 8, 4
+BLOCK = 1 << 16  # keys to look at at a time
 
 UInts = NDArray[np.unsignedinteger[Any]]
 
@@ -34,42 +36,25 @@ def _count(progress, edges, keys, shift, counts):  # type: ignore[no-untyped-def
 
 
 @compiled
-def _split(progress, edges, keys, others, data, shift, heads, buckets, base, keys_out, others_out, data_out):  # type: ignore[no-untyped-def]
+def _split(progress, edges, keys, others, data, shift, heads, keys_out, others_out, data_out):  # type: ignore[no-untyped-def]
     for c in chunks(progress, edges.size - 1):
         head = heads[c]
         for p in range(edges[c], edges[c + 1]):
             bucket = np.uint64(keys[p]) >> shift
-            if bucket < buckets[0] or bucket >= buckets[1]:
-                continue  # of another round
-            q = head[bucket] - base
-            head[bucket] += np.uint64(1)
+            q = head[bucket]
+            head[bucket] = q + np.uint64(1)
             keys_out[q] = keys[p]
             others_out[q] = others[p]
             data_out[q] = data[p]
 
 
 @compiled
-def _sort_buckets(progress, starts, buckets, keys, others, data, shift, indptr, others_out, data_out):  # type: ignore[no-untyped-def]
-    width = 1 << np.int64(shift)
-    head = np.empty(width, np.uint64)
-    base = starts[buckets[0]]
-    for own in chunks(progress, np.int64(buckets[1]) - np.int64(buckets[0])):
-        b = own + np.int64(buckets[0])
-        first = np.uint64(b) << shift
-        size = min(width, indptr.size - 1 - np.int64(first))
-        head[:] = 0
-        for p in range(starts[b] - base, starts[b + 1] - base):
-            head[np.uint64(keys[p]) - first] += np.uint64(1)
-        start = starts[b]
-        for k in range(size):
-            count = head[k]
-            head[k] = start
-            start += count
-            indptr[np.int64(first) + k + 1] = start
-        for p in range(starts[b] - base, starts[b + 1] - base):
-            key = np.uint64(keys[p]) - first
-            q = head[key]
-            head[key] = q + np.uint64(1)
+def _append(progress, starts, keys, others, data, ends, others_out, data_out):  # type: ignore[no-untyped-def]
+    for b in chunks(progress, starts.size - 1):
+        for p in range(starts[b], starts[b + 1]):
+            key = np.uint64(keys[p])
+            q = ends[key]
+            ends[key] = q + np.uint64(1)
             others_out[q] = others[p]
             data_out[q] = data[p]
 
@@ -80,35 +65,61 @@ def sort(keys: Any, others: Any, data: Any, size: int, index: Any) -> tuple[NDAr
     Return `indptr` (where each key starts), and `others` (as integers of type `index`) and `data`, ordered:
     themselves, where they are in order already.
     """
-    if np.all(keys[1:] >= keys[:-1]):  # as they come out of sparse matrices, and of sorted files
+    if in_order(keys):  # as they come out of sparse matrices, and of sorted files
         return _starts(keys, size), others.astype(index, copy=False), data
+    out = np.zeros(size + 1, np.uint64), np.empty(keys.size, index), np.empty(keys.size, data.dtype)
+    sort_into(*out, keys, others, data)
+    return out
+
+
+def sort_into(
+    indptr: NDArray[np.uint64], others_out: Any, data_out: Any, keys: Any, others: Any, data: Any
+) -> None:
+    """Order entries by key, and write them, and where each key ends, to `indptr[1:]`."""
     keys, others, data = (_read_only(array) for array in (keys, others, data))
-    n = keys.size
-    shift = np.uint64(max(0, int(size - 1).bit_length() - BUCKETS.bit_length() + 1))
-    buckets = ((size - 1) >> int(shift)) + 1
-    edges = np.linspace(0, n, PIECES + 1).astype(np.uint64)
-    counts = np.zeros((PIECES, buckets), np.uint64)
-    run(_count, PIECES, n, (edges, keys, shift, counts))
-    ends = np.cumsum(counts.T.ravel(), dtype=np.uint64)
-    heads = (ends - counts.T.ravel()).reshape(buckets, PIECES).T.copy()
-    starts = np.concatenate([np.zeros(1, np.uint64), ends[PIECES - 1 :: PIECES]])
-    indptr = np.zeros(size + 1, np.uint64)
-    others_out, data_out = np.empty(n, index), np.empty(n, data.dtype)
-    rounds = _rounds(starts)
-    room = max(int(starts[end] - starts[first]) for first, end in rounds)
+    ends, n, index = indptr[1:], keys.size, others_out.dtype  # each key ends where it starts, at first
+    if not n:
+        ends[:] = 0
+        return
+    each = _counts(keys, np.uint64(0), ends.size, max(1, min(PIECES, n // ends.size))).sum(axis=0)
+    np.subtract(np.cumsum(each), each, out=ends)
+    shift = np.uint64(max(0, int(ends.size - 1).bit_length() - BUCKETS.bit_length() + 1))
+    part = max(FEWEST, min(OF_A_KEY * ends.size, -(-n // PARTS)))
+    room = min(n, part)
     split = np.empty(room, index), np.empty(room, index), np.empty(room, data.dtype)
-    for part in rounds:
-        base, end = starts[part]
-        run(_split, PIECES, n, (edges, keys, others, data, shift, heads, part, base, *split))
-        run(_sort_buckets, int(part[1] - part[0]), int(end - base),
-            (starts, part, *split, shift, indptr, others_out, data_out))  # fmt: skip
-    return indptr, others_out, data_out
+    for first in range(0, n, part):
+        own = keys[first : first + part], others[first : first + part], data[first : first + part]
+        counts = _counts(own[0], shift, ((ends.size - 1) >> int(shift)) + 1, PIECES)
+        after = np.cumsum(counts.T.ravel(), dtype=np.uint64)
+        heads = (after - counts.T.ravel()).reshape(-1, PIECES).T.copy()
+        starts = np.append(np.uint64(0), after[PIECES - 1 :: PIECES])
+        run(_split, PIECES, own[0].size, (_edges(own[0].size, PIECES), *own, shift, heads, *split))
+        run(_append, starts.size - 1, own[0].size, (starts, *split, ends, others_out, data_out))
+
+
+def _counts(keys: Any, shift: np.uint64, size: int, pieces: int) -> NDArray[np.uint64]:
+    """Count, in each piece, the keys of each range of 2^shift."""
+    counts = np.zeros((pieces, size), np.uint64)
+    run(_count, pieces, keys.size, (_edges(keys.size, pieces), keys, shift, counts))
+    return counts
+
+
+def _edges(n: int, pieces: int) -> NDArray[np.uint64]:
+    return np.linspace(0, n, pieces + 1).astype(np.uint64)
+
+
+def in_order(keys: UInts) -> bool:
+    """Whether keys ascend: a block at a time, so that the first few mostly tell those that do not."""
+    blocks = (keys[k : k + BLOCK + 1] for k in range(0, keys.size, BLOCK))
+    return all(bool(np.all(block[1:] >= block[:-1])) for block in blocks)
 
 
 def _starts(keys: UInts, size: int) -> NDArray[np.uint64]:
     """Where each key starts, among keys that ascend."""
-    counts = np.bincount(keys.astype(np.int64, copy=False), minlength=size)
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.uint64)
+    firsts = np.append(0, np.flatnonzero(keys[1:] != keys[:-1]) + 1)[: keys.size]
+    starts = np.zeros(size + 1, np.uint64)
+    starts[keys[firsts].astype(np.int64) + 1] = np.diff(np.append(firsts, keys.size))
+    return np.cumsum(starts, out=starts)
 
 
 def lines_ascend(indptr: UInts, indices: UInts) -> bool:
@@ -122,15 +133,6 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.setflags(write=False)
     return view
-
-
-def _rounds(starts: NDArray[np.uint64]) -> list[NDArray[np.uint64]]:
-    """Return the first and the last bucket (not included) of each round, of about as many entries each."""
-    n = int(starts[-1])
-    count = max(1, min(ROUNDS, n // ROUND_ENTRIES))
-    cuts = np.searchsorted(starts, np.linspace(0, n, count + 1)[1:-1])
-    ends = np.unique(np.concatenate([[0], cuts, [starts.size - 1]])).astype(np.uint64)
-    return [ends[k : k + 2].copy() for k in range(ends.size - 1)]
 
 
 @compiled

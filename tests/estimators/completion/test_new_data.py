@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 import rankfold as rf
 from estimators.completion.rating_data import everywhere, model, ratings, rmse
-from rankfold.entries.sorted_entries import sorted_entries
+from rankfold.entries.ordering import sorted_entries
 from rankfold.estimators.completion.convex_lines import ConvexLines
 
 WEIGHT = 0.7

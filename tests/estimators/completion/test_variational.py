@@ -15,7 +15,7 @@ from scipy import stats
 
 from rankfold import kernels
 from rankfold.entries.observed import Observed
-from rankfold.entries.sorted_entries import sorted_entries
+from rankfold.entries.ordering import sorted_entries
 from rankfold.estimators.completion.bayes.beliefs import (
     Beliefs,
     Prior,

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from rankfold.data.numbering import refuse
 from rankfold.entries.lines import normal_equations
-from rankfold.entries.sorted_entries import SortedEntries, sorted_entries
+from rankfold.entries.ordering import sorted_entries
+from rankfold.entries.sorted_entries import SortedEntries
 from rankfold.estimators.completion.axes import Axis
 from rankfold.estimators.completion.bayes.beliefs import triangle
 from rankfold.estimators.completion.folding import design
