@@ -51,7 +51,8 @@ def shrunk(problem: Problem, x0: Point) -> Point | None:
         L, R = (X * s, Y) if sweep % 2 == 0 else (Y, X * s)
         misfits.append(_misfit(cost, L, R))
         noise = misfits[-1] * len(X) / (store.size / (cost.shape[0] * cost.shape[1]))
-        wrong = (s**2 < _FAINT * noise) | (np.sqrt(len(X)) * (X * X).max(axis=0) > _LEVERAGE)
+        leverages = np.square(np.ascontiguousarray(X.T)).max(axis=1)  # down columns takes 20 times as long
+        wrong = (s**2 < _FAINT * noise) | (np.sqrt(len(X)) * leverages > _LEVERAGE)
         calm = 0 if wrong.any() else calm + 1
         still = calm >= _PATIENCE and misfits[-1] > _STILL * misfits[-2] > _STILL**2 * misfits[-3]
         if calm and s[-1] ** 2 > (_OUTSTANDING if still else _CLEAR) * noise:
