@@ -12,15 +12,21 @@ from rankfold.kernels import compiling, line_blocks, polynomial, sweeps
 SCRIPT = """
 import numpy as np
 from rankfold.costs import Completion
-from rankfold.kernels import polynomial, sorting, sweeps
+from rankfold.kernels import line_blocks, sorting, sweeps, tall
+from rankfold.linalg import primitives
 
 rng = np.random.default_rng(0)
 where = rng.choice(400, 200, replace=False)
 cost = Completion(where // 20, where % 20, rng.standard_normal(200), (20, 20))
 L, R = rng.standard_normal((2, 20, 2))
 cost.value(L, R)
+cost.line_blocks(L, R)
+A = rng.standard_normal((10_000, 2))
+primitives.grams([(A, A)])
+primitives.sums([(A, np.eye(2))])
 value = sweeps.evaluation(8, 0, False, few=True).func  # which rank 2 shares with others
-kernels = value, sorting._count, sorting._split, sorting._append
+blocks = line_blocks.blocks(8, 0, False, few=True).func
+kernels = value, blocks, tall.grams(2), tall.sums(2), sorting._count, sorting._split, sorting._append
 print(*(sum(kernel.stats.cache_misses.values()) for kernel in kernels))
 """
 
@@ -41,7 +47,7 @@ def test_kernels_are_cached_between_processes(tmp_path):
     ]
     first, second = misses
     assert "0" not in first
-    assert second == ["0"] * 4
+    assert second == ["0"] * 7
 
 
 def test_few_entries_have_one_kernel_for_all_built_in_losses_and_weights():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 import zlib
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 
 from numba import njit
 from numba.core import config
+from numba.extending import register_jitable
 
 
 def fingerprint(folder: Path) -> str:
@@ -34,6 +36,19 @@ def compiled(kernel: Callable[..., Any], cache: bool = True) -> Any:
             raise
         _warn_once()
         return _machine_code(kernel)
+
+
+def called(function: Callable[..., Any], *numbers: int) -> Any:
+    """Return a nested function that kernels call, held by its module under a name made of these numbers.
+
+    numba's cache knows a kernel by what it closes over, pickled. A function that its module holds is pickled
+    as its name; another as its code and all that it calls, where numba's intrinsics have a new number in each
+    process, and no kernel would be found on disk again. The numbers are to tell it from all others there.
+    """
+    name = "_".join(map(str, (function.__qualname__.partition(".")[0], *numbers)))
+    function.__name__ = function.__qualname__ = name
+    setattr(sys.modules[function.__module__], name, function)
+    return register_jitable(function)
 
 
 # No C calls a kernel: the entrance that numba would make for it takes a tenth of the time to compile.

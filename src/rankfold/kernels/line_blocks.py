@@ -15,11 +15,10 @@ import functools
 from typing import Any
 
 import numpy as np
-from numba.extending import register_jitable
 
 from rankfold.kernels import formulas
 from rankfold.kernels.chunks import chunks, chunks_in_order
-from rankfold.kernels.compiling import compiled
+from rankfold.kernels.compiling import called, compiled
 from rankfold.kernels.layout import ONE, ahead_by, numbers
 from rankfold.kernels.registers import (
     axpy,
@@ -122,7 +121,7 @@ def _eight_rows(rank: int, first: int, end: int, before: Any) -> Any:
             several(A, B, k, np.uint64(0), count, Q, top + k)
         remaining(A, B, stop, np.uint64(0), count, Q, top + stop)
 
-    return register_jitable(add)
+    return called(add, rank, first)
 
 
 def packed(lines: int, rank: int) -> tuple[int, int, int]:

@@ -11,10 +11,9 @@ import functools
 from typing import Any
 
 import numpy as np
-from numba.extending import register_jitable
 
 from rankfold.kernels.chunks import chunks
-from rankfold.kernels.compiling import compiled
+from rankfold.kernels.compiling import called, compiled
 from rankfold.kernels.layout import ONE
 from rankfold.kernels.registers import axpy, load, load_first, multiply_add, store, store_first, zero
 
@@ -35,6 +34,7 @@ def _columns_at_once(rank: int) -> int:
     return min(5, max(1, 15 // -(-rank // 4)))
 
 
+@functools.cache
 def columns(rank: int, size: int, width: int) -> Any:
     """Function that adds `size` rows of AᵀB, from row k on, of some rows of A and B, to those in Q.
 
@@ -83,7 +83,7 @@ def columns(rank: int, size: int, width: int) -> Any:
         if size > 7:
             store_first(Q, top + np.uint64(7), rank, q7)
 
-    return register_jitable(add)
+    return called(add, rank, size, width)
 
 
 @functools.cache
