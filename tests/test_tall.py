@@ -68,6 +68,19 @@ def test_of_some_grams_the_diagonals_are_enough(rank, dtype):
         np.testing.assert_allclose(N, expected, rtol=1e-3 if dtype == np.float32 else 1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("features", ["", "+avx512f"])
+@pytest.mark.parametrize(("rank", "dtype"), KINDS)
+def test_half_of_a_square_is_computed_with_the_bits_of_the_whole(rank, dtype, features, monkeypatch):
+    """However many rows of it registers hold."""
+    (A,) = tall(rank, 1, dtype=dtype)
+    ((whole, square),) = primitives.grams([(A, A.copy()), (A, A)])
+    np.testing.assert_array_equal(square, whole)
+    monkeypatch.setattr("rankfold.kernels.registers.get_host_cpu_features", lambda: features)
+    monkeypatch.setattr(kernels.tall, "grams", kernels.tall.grams.__wrapped__)
+    ((again,),) = primitives.grams([(A, A)])
+    np.testing.assert_array_equal(again, whole)
+
+
 @pytest.mark.parametrize(("rank", "dtype"), KINDS)
 def test_a_row_of_multiples_has_the_same_bits_among_any_others(rank, dtype):
     """Those that a process has of its own rows, and others of theirs."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from rankfold.kernels import formulas
 from rankfold.kernels.chunks import chunks, chunks_in_order
-from rankfold.kernels.compiling import called, compiled
+from rankfold.kernels.compiling import compiled
 from rankfold.kernels.layout import ONE, ahead_by, numbers
 from rankfold.kernels.registers import (
     axpy,
@@ -32,7 +32,7 @@ from rankfold.kernels.registers import (
     zero,
 )
 from rankfold.kernels.sweeps import entry_losses, told
-from rankfold.kernels.tall import columns
+from rankfold.kernels.tall import product
 
 LANES = 8
 _LARGE = 8  # ranks
@@ -53,7 +53,7 @@ def blocks(rank: int, loss: Any, weighted: bool, few: bool = False) -> Any:
 @functools.cache
 def _blocks(rank: int, loss: Any, of_weighted: bool, _: bool) -> Any:
     ahead, numbers_, any_, is_square = ahead_by(rank), numbers(of_weighted), loss is None, loss == _SQUARE
-    add, line_by_line = _lower_half(rank), rank >= _LARGE
+    add, line_by_line = product(rank, lower=True), rank >= _LARGE
 
     def kernel(  # type: ignore[no-untyped-def]
         choices, progress, bounds, indptr, indices, step, data, A, B, parameter, scale, Q
@@ -84,44 +84,13 @@ def _blocks(rank: int, loss: Any, of_weighted: bool, _: bool) -> Any:
                                 second *= data[m * p + ONE]
                             store(rows, k, b)
                             store(scaled, k, axpy(scale * second, b, zero(b)))
-                        add(scaled, rows, count, Q, i * r)
+                        add(scaled, rows, np.uint64(0), count, Q, i * r)
                 if until == stripes:  # the upper triangle is that below
                     for k in range(r):
                         for n in range(k):
                             Q[i * r + n, k] = Q[i * r + k, n]
 
     return compiled(kernel, cache=loss is None or isinstance(loss, int))
-
-
-@functools.cache
-def _lower_half(rank: int) -> Any:
-    """Function that adds AᵀB, of the first `count` rows of both, to the r rows of Q from `top` on.
-
-    Of the upper triangle as much as is no more work: eight rows end where the last of them meets it.
-    """
-    before = None
-    for first in range(0, rank, 8):
-        before = _eight_rows(rank, first, min(first + 8, rank), before)
-    return before
-
-
-def _eight_rows(rank: int, first: int, end: int, before: Any) -> Any:
-    """The same for the rows from `first` to `end`, after those `before`."""
-    most = min(8, max(1, 20 // -(-end // 4)))  # in registers at a time, each a few vectors of four
-    parts = -(-(end - first) // most)
-    size = -(-(end - first) // parts)
-    rest = end - first - size * (parts - 1)
-    several, remaining = columns(rank, size, end), columns(rank, rest, end)
-    start, stop, step = np.uint64(first), np.uint64(end - rest), np.uint64(size)
-
-    def add(A, B, count, Q, top):  # type: ignore[no-untyped-def]
-        if before is not None:
-            before(A, B, count, Q, top)
-        for k in range(start, stop, step):
-            several(A, B, k, np.uint64(0), count, Q, top + k)
-        remaining(A, B, stop, np.uint64(0), count, Q, top + stop)
-
-    return called(add, rank, first)
 
 
 def packed(lines: int, rank: int) -> tuple[int, int, int]:

@@ -16,6 +16,7 @@ from typing import Any
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils, config
+from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic, models, register_model
 
 LINE = 64  # bytes: one AVX-512 register, one cache line; narrower machines split it
@@ -37,6 +38,12 @@ class Row(types.Type):  # type: ignore[misc]
         self.widths = [full] * (length // full) + rest
         self.vectors = [ir.VectorType(self.scalar, width) for width in self.widths]
         super().__init__(name=f"Row({length}, {dtype})")
+
+
+def held(length: int) -> int:
+    """How many rows that sums are added to stay in registers, and leave room for what is added."""
+    full = "+avx512f" in get_host_cpu_features()  # twice as many registers, twice as wide
+    return max(1, 24 // -(-length // 8) if full else 15 // -(-length // 4))
 
 
 @register_model(Row)

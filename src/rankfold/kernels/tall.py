@@ -15,7 +15,7 @@ import numpy as np
 from rankfold.kernels.chunks import chunks
 from rankfold.kernels.compiling import called, compiled
 from rankfold.kernels.layout import ONE
-from rankfold.kernels.registers import axpy, load, load_first, multiply_add, store, store_first, zero
+from rankfold.kernels.registers import axpy, held, load, load_first, multiply_add, store, store_first, zero
 
 ARRAYS = 6  # that one pass takes; those beyond the last are repetitions
 MOST_CHUNKS, _FEWEST_ROWS = 64, 128
@@ -29,13 +29,8 @@ def cuts(rows: int, rank: int) -> Any:
     return np.linspace(0, rows, count + 1).astype(np.uint64)
 
 
-def _columns_at_once(rank: int) -> int:
-    """How many rows of AᵀB to keep in registers at a time: enough that no addition waits for the last."""
-    return min(5, max(1, 15 // -(-rank // 4)))
-
-
 @functools.cache
-def columns(rank: int, size: int, width: int) -> Any:
+def _columns(rank: int, size: int, width: int) -> Any:
     """Function that adds `size` rows of AᵀB, from row k on, of some rows of A and B, to those in Q.
 
     Of those rows the first `width` numbers.
@@ -86,6 +81,39 @@ def columns(rank: int, size: int, width: int) -> Any:
     return called(add, rank, size, width)
 
 
+def product(rank: int, lower: bool) -> Any:
+    """Function that adds AᵀB, of the rows of both from `first` to `last`, to the r rows of Q from `top` on.
+
+    Where `lower`, of the upper triangle as much as is no more work: eight rows end where the last of them
+    meets it.
+    """
+    before, step = None, 8 if lower else rank
+    for start in range(0, rank, step):
+        end = min(start + step, rank)
+        width = end if lower else rank
+        before = _rows(rank, start, end, width, min(8, held(width)), before)
+    return before
+
+
+@functools.cache
+def _rows(rank: int, start: int, end: int, width: int, most: int, before: Any) -> Any:
+    """The same for the rows of AᵀB from `start` to `end`, `most` at a time, after those `before`."""
+    parts = -(-(end - start) // most)
+    size = -(-(end - start) // parts)
+    rest = end - start - size * (parts - 1)
+    several, remaining = _columns(rank, size, width), _columns(rank, rest, width)
+    begin, stop, step = np.uint64(start), np.uint64(end - rest), np.uint64(size)
+
+    def add(A, B, first, last, Q, top):  # type: ignore[no-untyped-def]
+        if before is not None:
+            before(A, B, first, last, Q, top)
+        for k in range(begin, stop, step):
+            several(A, B, k, first, last, Q, top + k)
+        remaining(A, B, stop, first, last, Q, top + stop)
+
+    return called(add, rank, start, end, width, most)
+
+
 @functools.cache
 def grams(rank: int) -> Any:
     """Kernel for AᵀB of pairs of `arrays`, by chunk: pair p of chunk c is r rows of `sums` from (c m + p) r.
@@ -93,9 +121,8 @@ def grams(rank: int) -> Any:
     Of a pair whose third number is not 0, its diagonal alone. By tiles of rows, which stay in the cache for
     all pairs.
     """
-    size, tile = _columns_at_once(rank), np.uint64(min(256, max(16, 2048 // rank)))
-    step, whole, rest = np.uint64(size), np.uint64(rank // size * size), rank % size
-    several, remaining = columns(rank, size, rank), columns(rank, max(rest, 1), rank)
+    tile = np.uint64(min(256, max(16, 2048 // rank)))
+    whole, lower = product(rank, False), product(rank, True)
 
     def kernel(progress, bounds, arrays, pairs, sums):  # type: ignore[no-untyped-def]
         r, m = np.uint64(rank), np.uint64(pairs.shape[0])
@@ -114,10 +141,15 @@ def grams(rank: int) -> Any:
                         for k in range(r):
                             sums[top + k, k] += diagonal[0, k]
                         continue
-                    for k in range(np.uint64(0), whole, step):
-                        several(A, B, k, first, last, sums, top + k)
-                    if rest:
-                        remaining(A, B, whole, first, last, sums, top + whole)
+                    if pairs[p, 0] == pairs[p, 1]:
+                        lower(A, B, first, last, sums, top)
+                    else:
+                        whole(A, B, first, last, sums, top)
+            for p in range(m):
+                top = (np.uint64(c) * m + p) * r
+                for k in range(r if pairs[p, 0] == pairs[p, 1] else np.uint64(0)):
+                    for n in range(k):  # the upper triangle is that below
+                        sums[top + n, k] = sums[top + k, n]
 
     return compiled(kernel)
 
