@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from rankfold.entries import ordering
-from rankfold.entries.ordering import sorted_entries, turned
+from rankfold.entries.ordering import sorted_entries, striped, turned
 from rankfold.kernels import sorting
 
 SHAPE = LINES, LENGTH = 23, 17
@@ -40,3 +40,16 @@ def test_entries_are_turned_by_stripe_column_and_row(held, stripes, before, weig
     )
     assert_array_equal(side.indices, rows[order])
     assert_array_equal(side.packed, values[order])
+
+
+@pytest.mark.parametrize("stripes", [1, 2, 5, 10])
+def test_rows_in_order_are_cut_into_stripes(held, stripes):
+    rng = np.random.default_rng(1)
+    rows, cols = np.divmod(np.sort(rng.permutation(LINES * LENGTH)[:150]), LENGTH)
+    plain = sorted_entries(rows, cols, rng.standard_normal(150), SHAPE, np.uint32, 1)
+    expected = sorted_entries(rows, cols, plain.packed, SHAPE, np.uint32, stripes)
+    side = striped(plain, stripes)
+    for name in ("indptr", "across", "data", "bounds"):
+        found = getattr(side, name)
+        assert found.dtype == getattr(expected, name).dtype
+        assert_array_equal(found, getattr(expected, name))

@@ -13,7 +13,7 @@ from rankfold import kernels
 from rankfold.entries.arrays import checked_factors, like
 from rankfold.entries.curves import Curve
 from rankfold.entries.operators import SparseMatrix
-from rankfold.entries.ordering import sorted_entries, turned
+from rankfold.entries.ordering import sorted_entries, striped, turned
 from rankfold.entries.sorted_entries import SortedEntries, index_type, stripes_that_pay, sweep
 from rankfold.entries.store import Array, EntryLoss, NewValues, Operator
 from rankfold.entries.triple_checks import checked_shape, checked_storage, own_triples, warn_if_empty
@@ -286,8 +286,8 @@ def both_ways(first: SortedEntries, shape: tuple[int, int], stripes: int = 0) ->
     """Sort entries that are sorted by row both ways, into as many stripes, or as many as pay."""
     of_rows, of_columns = (stripes or stripes_that_pay(first.size, *way) for way in (shape, shape[::-1]))
     by_column = turned(first, of_columns)
-    if of_rows == 1 and kernels.sorting.lines_ascend(first.indptr, first.across):
-        return Observed(shape, first, by_column)
+    if kernels.sorting.lines_ascend(first.indptr, first.across):
+        return Observed(shape, striped(first, of_rows), by_column)
     del first  # a third of the memory in use
     return Observed(shape, turned(by_column, of_rows), by_column)
 

@@ -55,6 +55,17 @@ def turned(side: SortedEntries, stripes: int) -> SortedEntries:
     return _side(indptr, across, data, shape)
 
 
+def striped(side: SortedEntries, stripes: int) -> SortedEntries:
+    """Return entries without stripes, whose columns ascend within each row, in so many."""
+    if stripes == 1:
+        return side
+    shape, index = (side.lines, side.length), index_type((side.lines, side.length))
+    width, kind = -(-side.length // stripes), _held(side.length, stripes, index)
+    step = width if kind == np.uint16 else 0
+    own = side.bounds, side.indptr, side.across, side.packed
+    return _side(*kernels.sorting.into_stripes(*own, stripes, width, step, kind), shape)
+
+
 def _side(
     indptr: NDArray[np.uint64], across: NDArray[Any], packed: NDArray[Any], shape: tuple[int, int]
 ) -> SortedEntries:

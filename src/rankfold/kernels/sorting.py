@@ -122,6 +122,46 @@ def _starts(keys: UInts, size: int) -> NDArray[np.uint64]:
     return np.cumsum(starts, out=starts)
 
 
+@compiled
+def _cut(progress, bounds, indptr, indices, width, cuts):  # type: ignore[no-untyped-def]
+    for c in chunks(progress, bounds.size - 1):
+        for i in range(bounds[c], bounds[c + 1]):
+            p = indptr[i]
+            for s in range(len(cuts)):
+                cuts[s, i] = p
+                while p < indptr[i + np.uint64(1)] and indices[p] < np.uint64(s + 1) * width:
+                    p += np.uint64(1)
+
+
+@compiled
+def _spread(progress, bounds, indptr, indices, data, cuts, starts, step, indices_out, data_out):  # type: ignore[no-untyped-def]
+    for c in chunks(progress, bounds.size - 1):
+        for s in range(len(cuts)):
+            base = np.uint64(s) * step
+            for i in range(bounds[c], bounds[c + 1]):
+                end = cuts[s + 1, i] if s + 1 < len(cuts) else indptr[i + np.uint64(1)]
+                q = starts[s, i]
+                for p in range(cuts[s, i], end):
+                    indices_out[q] = np.uint64(indices[p]) - base
+                    data_out[q] = data[p]
+                    q += np.uint64(1)
+
+
+def into_stripes(
+    bounds: UInts, indptr: UInts, indices: Any, data: Any, stripes: int, width: int, step: int, index: Any
+) -> tuple[NDArray[np.uint64], Any, Any]:
+    """Cut lines whose indices ascend into stripes of a width, one after the other, and count from `step`s."""
+    lines, n = indptr.size - 1, indices.size
+    cuts = np.empty((stripes, lines), np.uint64)
+    run(_cut, bounds.size - 1, n, (bounds, indptr, indices, np.uint64(width), cuts))
+    lengths = np.diff(cuts, axis=0, append=indptr[None, 1:])
+    out = np.append(np.uint64(0), np.cumsum(lengths)), np.empty(n, index), np.empty(n, data.dtype)
+    starts = out[0][:-1].reshape(cuts.shape)
+    run(_spread, bounds.size - 1, n,
+        (bounds, indptr, indices, _read_only(data), cuts, starts, np.uint64(step), *out[1:]))  # fmt: skip
+    return out
+
+
 def lines_ascend(indptr: UInts, indices: UInts) -> bool:
     """Whether the indices of each line ascend."""
     falls = np.flatnonzero(indices[1:] < indices[:-1]).astype(np.uint64) + np.uint64(1)
