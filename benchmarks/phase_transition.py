@@ -128,7 +128,8 @@ def draw(rows: list[dict[str, Any]], size: int, path: Path) -> None:
 
     mine = [row for row in rows if row["size"] == size]
     names = [name for name in (*METHODS, GNMR) if any(row["method"] == name for row in mine)]
-    figure, panels = plt.subplots(2, len(names), figsize=(3.7 * len(names), 6), layout="constrained")
+    size_of = (3.7 * len(names), 6)
+    figure, panels = plt.subplots(2, len(names), figsize=size_of, layout="constrained", squeeze=False)
     for line, axis in zip(panels, AXES, strict=True):
         for panel, name in zip(line, names, strict=True):
             errors = [row for row in mine if (row["axis"], row["method"]) == (axis, name)]

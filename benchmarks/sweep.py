@@ -34,6 +34,7 @@ for _name in ("OMP_NUM_THREADS", "RANKFOLD_NUM_THREADS", "NUMBA_NUM_THREADS"):
 
 import rankfold as rf  # noqa: E402
 from rankfold.kernels.layout import are_few  # noqa: E402
+from rankfold.linalg.primitives import LEAST, grams, sums  # noqa: E402
 from rankfold.solvers.averaged import averaged  # noqa: E402
 from rankfold.solvers.shrunk import shrunk  # noqa: E402
 
@@ -134,6 +135,9 @@ def warm(rank: int, few: bool) -> None:
         if (k, few) in _warm:
             continue
         _warm.add((k, few))
+        tall = np.ones((LEAST // k + 1, k))  # of fewer rows than these BLAS takes the Grams
+        grams([(tall, tall)])
+        sums([(tall, np.eye(k))])
         # The kernels for few entries are others than those for many.
         shape, rho = ((70, 80), 1.3) if few else ((350, 350), 105_000 / (k * (700 - k)))
         data = rf.data.random_completion(shape, k, rho, seed=0, min_per_line=True)
