@@ -85,7 +85,9 @@ def test_iterations_without_a_step_do_not_count_as_standing_still():
 
 
 def test_relative_change_at_zero():
-    assert st.RelativeChange(1e-3)(trace(0.0, 0.0)).converged
+    stop = st.RelativeChange(1e-3)(trace(0.0, 0.0))
+    assert stop.reason == "relative change 0 <= 0.001 over one iteration"
+    assert stop.converged
     assert st.RelativeChange(1e-3)(trace(1.0, 0.0)) is None
 
 
