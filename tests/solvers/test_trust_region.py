@@ -112,6 +112,7 @@ def test_at_an_exact_fit_it_stops_where_rounding_is_all_that_is_left(geometry):
     result = rf.minimize(problem, rf.TrustRegion(), tolerance=0.0, max_iterations=60)
     assert result.stop.kind is rf.stopping.StopKind.STATIONARY
     assert result.value < 1e-26 * problem.cost.value_at_zero
+    assert result.trace["step"][-1] == 0
 
 
 def residual(here, eta):
