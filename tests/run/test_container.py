@@ -114,6 +114,12 @@ def test_arrays_that_no_file_has(tmp_path, array):
         KIND.read(file_of(tmp_path / "bad", b'{"arrays": 1}', array))
 
 
+@pytest.mark.parametrize("shape", ["(3,)", "(16, 16)"])
+def test_an_array_longer_than_the_file_takes_no_memory(tmp_path, shape):
+    with pytest.raises(WrongError, match=r"the file is too short"):
+        KIND.read(file_of(tmp_path / "bad", b'{"arrays": 1}', npy(header(shape=shape), bytes(16))))
+
+
 def test_a_text_of_too_many_parts_is_neither_read_nor_written(tmp_path, monkeypatch):
     monkeypatch.setattr(container, "MAX_MARKS", 50)
     with pytest.raises(WrongError, match=r"bad.*marks in its text"):

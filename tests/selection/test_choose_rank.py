@@ -64,6 +64,7 @@ def test_table_and_plot_show_the_choice():
     assert [line.endswith("<- chosen") for line in table] == [False, False, True, *[False] * (len(table) - 3)]
     ax = path.plot()
     assert ax.get_xlabel() == "rank"
+    assert {"o", "s"} <= {line.get_marker() for line in ax.lines}, "a rank that is tried alone is seen"
     assert ax.figure.get_layout_engine() is not None  # labels are not cut off
     import matplotlib.pyplot as plt
 

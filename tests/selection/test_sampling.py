@@ -13,6 +13,7 @@ def test_a_sample_is_whole_lines_of_the_longer_side(monkeypatch):
     monkeypatch.setattr("rankfold.selection.sampling.MIN_LINES", 3)
     for pairs in (X, X[:, ::-1]):
         whole = rf.Completion(*pairs.T, y, pairs.max(axis=0) + 1)
+        assert sample_lines(whole, whole.observed.size, seed=0) is whole
         part = sample_lines(whole, 700, seed=0)
         longer = int(np.argmax(whole.shape))
         assert part.shape[1 - longer] == whole.shape[1 - longer]

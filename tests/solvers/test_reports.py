@@ -20,6 +20,7 @@ def test_steps_have_a_length_and_counts_until_none_is_left(method):
     state = method.init(problem, problem.start())
     assert state.report.backtracks == state.report.inner_iterations == 0
     for _ in range(300):
+        assert not state.stationary
         before, spent = state, problem.counts.hessians
         state = method.step(problem, state)
         report, products = state.report, problem.counts.hessians - spent
