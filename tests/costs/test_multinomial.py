@@ -119,6 +119,7 @@ def test_fingerprints_tell_tables_apart():
         ({"rows": [0, 1, 0]}, r"entry \(0, 0\) is given more than once"),
         ({"categories": 0}, "categories must be a positive integer, or one for each of the 2 columns; got 0"),
         ({"categories": [2, 2, 2]}, r"one for each of the 2 columns; got shape \(3,\)"),
+        ({"categories": [4, 0]}, r"categories must be a positive integer, .* got shape \(2,\)"),
         ({"categories": 2.5}, "got 2.5"),
         ({"shape": (0, 2)}, "shape must be two positive integers"),
         ({"weights": [1.0, -1.0, 1.0]}, r"weights\[1\] is -1.0"),

@@ -98,6 +98,7 @@ def test_errors():
     X, Z, y = np.ones((3, 2)), np.ones((4, 2)), np.ones(3)
     for match, arguments in {
         "X must be a matrix with a row per entity": (np.ones(3), Z, y),
+        r"Z must be a matrix with a row per entity and a column per feature; got \(4, 0\)": (X, Z[:, :0], y),
         "Z has entries that are NaN": (X, np.full((4, 2), np.nan), y),
         "X must hold real numbers": (X.astype(complex), Z, y),
         "without pairs, X, Z and y must have one length; got 3, 4 and 3": (X, Z, y),
