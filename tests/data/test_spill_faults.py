@@ -14,6 +14,7 @@ from rankfold.data.spill.buckets import Order
 from rankfold.data.spill.manifest import Manifest, locked
 from rankfold.data.spill.sources import Reading
 from rankfold.data.spill.steps import Sort
+from rankfold.entries.on_disk import files_of
 
 
 class EndError(Exception):
@@ -177,14 +178,34 @@ def test_a_file_that_was_cut_is_noticed(tmp_path, name):
         SortedFolder.open(folder)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"format": 1}', '{"format": 7, "task": {}, "facts": {}}'])
-def test_a_damaged_manifest_is_refused(tmp_path, text):
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("{", "damaged"),
+        ("[]", "damaged"),
+        ('{"format": 1}', "damaged"),
+        ('{"format": 7, "task": {}, "facts": {}}', "of another version"),
+    ],
+)
+def test_a_damaged_manifest_is_refused(tmp_path, text, what):
     folder = sort_into(tmp_path / "s", draw().write(tmp_path, 1)).path
     (folder / "manifest.json").write_text(text)
-    with pytest.raises(
-        DataFileError, match=r"manifest\.json: (damaged|of another version).*remove the folder"
-    ):
+    with pytest.raises(DataFileError, match=rf"manifest\.json: {what}.*remove the folder"):
         SortedFolder.open(folder)
+
+
+def test_room_is_made_for_all_that_is_written(tmp_path, monkeypatch):
+    honest, made = Order.make_room, {}
+
+    def make_room(self):
+        honest(self)
+        made.update({path.name: path.stat().st_size for path in files_of(self.folder, self.side)})
+
+    monkeypatch.setattr(Order, "make_room", make_room)
+    for weighted in (False, True):
+        folder = sort_into(tmp_path / f"{weighted}", draw(weighted=weighted).write(tmp_path, 1)).path
+        assert made == {name: (folder / name).stat().st_size for name in made}
+        assert len(made) == 6
 
 
 def test_no_folder_at_all(tmp_path):
