@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankfold.data import LabelIndex, Triples, read_triples, write_triples
-from rankfold.data.numbering import label_column, numbered, string_array
+from rankfold.data.numbering import joined, label_column, numbered, string_array
 
 NAMED = LabelIndex(3, np.array(["bob", "ann", "7"]))
 NUMBERED = LabelIndex(3, np.array([300, -7, 10]), "column")
@@ -59,6 +59,14 @@ def test_text_that_must_be_there_is_answered_with_the_nearest():
 def test_labels_in_no_order_are_found():
     assert NAMED.find(np.array(["7", "bob", "bobby", "ann"])).tolist() == [2, 0, -1, 1]
     assert NUMBERED.names(NUMBERED.require(np.array([10, 300]))).tolist() == [10, 300]
+
+
+def test_labels_of_both_integer_types_fit_one_from_zero_on():
+    large = np.array([2**63], np.uint64)
+    assert joined(np.array([0, 5]), large).tolist() == [0, 5, 2**63]
+    assert joined(large, np.array([0])).tolist() == [2**63, 0]
+    with pytest.raises(ValueError, match=f"the labels -1 and {2**63} of one side do not fit"):
+        joined(np.array([5, -1]), large)
 
 
 def test_integers_of_a_table_find_labels_that_are_text():

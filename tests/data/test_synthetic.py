@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankfold.data import random_completion
-from rankfold.data.sampling import _fill, distinct
+from rankfold.data.sampling import _fill, _thin, distinct
 
 
 def positions(instance):
@@ -199,3 +199,10 @@ def test_lines_with_too_few_entries_are_filled_at_random_places(axis):
     lines = np.divmod(positions, 200)
     assert (np.bincount(lines[axis], minlength=(300, 200)[axis]) >= 2).all()
     assert len(np.unique(lines[1 - axis])) > 100
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_too_much_is_taken_from_lines_that_can_spare_it(seed):
+    kept = _thin(np.arange(30), (6, 5), 13, 2, np.random.default_rng(seed))
+    assert len(kept) == 17
+    assert min(np.bincount(line, minlength=5).min() for line in np.divmod(kept, 5)) >= 2
