@@ -122,8 +122,8 @@ def test_an_error_in_a_kernel_with_helpers_reaches_the_caller(monkeypatch):
 
 def test_what_a_thread_left_undone_is_done_in_the_end(monkeypatch):
     monkeypatch.setenv("RANKFOLD_NUM_THREADS", "2")
-    monkeypatch.setattr(pool._team, "lead", lambda jobs, helpers: None)
-    calls = []
+    offered, calls = [], []
+    monkeypatch.setattr(pool._team, "lead", lambda jobs, helpers: offered.append(len(jobs)))
 
     def kernel(progress):
         calls.append(int(progress[PATIENCE]))
@@ -131,6 +131,7 @@ def test_what_a_thread_left_undone_is_done_in_the_end(monkeypatch):
 
     pool.run(kernel, 2, 1e9, ())
     assert calls == [1_333_333, 1_333_333]  # a tenth of the time, in looks
+    assert offered == [0]  # a kernel in Python is nothing that threads without Python can call
 
 
 def test_an_error_in_a_kernel_reaches_the_caller():
