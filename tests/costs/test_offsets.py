@@ -15,11 +15,15 @@ WHERE = rng.choice(63, 40, replace=False)
 ROWS, COLS, VALUES = WHERE // 7, WHERE % 7, 3 + rng.standard_normal(40)
 
 
-def build(shape=SHAPE, **ridges):
+WEIGHTS = rng.uniform(0.5, 2.0, 40)
+
+
+def build(shape=SHAPE, weights=None, **ridges):
     rows, cols = (ROWS, COLS) if shape == SHAPE else (COLS, ROWS)
-    return rf.WithOffsets(rf.Completion(rows, cols, VALUES, shape), **ridges)
+    return rf.WithOffsets(rf.Completion(rows, cols, VALUES, shape, weights), **ridges)
 
 
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
 @pytest.mark.parametrize(
     "ridges",
     [
@@ -31,15 +35,15 @@ def build(shape=SHAPE, **ridges):
         {"mean": 1.0, "rows": None, "cols": 0.0},
     ],
 )
-def test_wide_matrices_and_conjugate_gradients(ridges, monkeypatch):
+def test_wide_matrices_and_conjugate_gradients(ridges, weights, monkeypatch):
     L, R = factors(SHAPE, 2, count=1)
-    cost = build(**ridges)
+    cost = build(weights=weights, **ridges)
     tall = cost.evaluate(L, R)
     transposed = {{"rows": "cols", "cols": "rows"}.get(name, name): ridge for name, ridge in ridges.items()}
-    turned = build(SHAPE[::-1], **transposed)
+    turned = build(SHAPE[::-1], weights, **transposed)
     wide = turned.evaluate(R, L)
     monkeypatch.setattr(offsets, "MAX_FACTORED", 0)
-    iterated = build(**ridges)
+    iterated = build(weights=weights, **ridges)
     assert iterated._system.factor is None
     assert [len(each._system.K) for each in (cost, turned, iterated)] == [8] * 3  # of the shorter side, and μ
     for value, f_L, f_R in ((wide.value, wide.f_R, wide.f_L), iterated.evaluate(L, R)):

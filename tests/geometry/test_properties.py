@@ -23,6 +23,7 @@ from geometry.variants import (
     well_conditioned_point,
 )
 from rankfold.geometry.base import lincomb, scale
+from rankfold.geometry.product import random_signed_permutation
 
 few = settings(max_examples=6, deadline=None)
 
@@ -272,3 +273,11 @@ def test_zero_tangent_and_lincomb(name):
     xi = geometry.random_tangent(x, 0)
     assert geometry.norm(x, geometry.zero(x)) == 0
     assert geometry.norm(x, lincomb(2.0, xi, -2.0, xi)) == 0
+
+
+def test_signs_of_a_random_permutation_are_drawn_one_by_one():
+    found = [random_signed_permutation(4, seed) for seed in range(20)]
+    for M in found:
+        np.testing.assert_array_equal(abs(M) @ np.ones(4), np.ones(4))
+        np.testing.assert_array_equal(abs(M).T @ np.ones(4), np.ones(4))
+    assert any(set(M.sum(axis=0)) == {-1.0, 1.0} for M in found)
