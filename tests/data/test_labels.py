@@ -185,3 +185,8 @@ def test_what_is_no_column_of_labels(column, said):
 
 def test_the_largest_floats_that_are_whole_numbers_are_labels():
     assert label_column(np.array([-(2.0**53), 2.0**53]), "ids[{}]").tolist() == [-(2**53), 2**53]
+
+
+def test_labels_of_one_side_are_of_one_kind():
+    with pytest.raises((ValueError, TypeError), match="side 1 "):
+        label_column(np.array(["a", 3], dtype=object), "side {}")

@@ -8,6 +8,7 @@ import pytest
 import rankfold as rf
 from dense import DenseCost
 from rankfold.geometry.base import scale
+from rankfold.solvers import line_search
 from rankfold.solvers.line_search import (
     _between,
     _cubic_roots,
@@ -261,3 +262,7 @@ def test_the_roots_of_random_cubics_are_roots():
         assert found[0] == min(found[: len(real)], key=abs)
         nearest = [min(found, key=lambda t, root=root: abs(t - root)) for root in real]
         np.testing.assert_allclose(nearest, real, rtol=1e-12)
+
+
+def test_between_two_trials_that_are_flat_is_the_middle():
+    assert line_search._between(*(line_search._Trial(t, 1.0, 0.0, None) for t in (0.0, 2.0))) == 1.0
