@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from array_api_compat import array_namespace
 
 import rankfold as rf
+from distributed.threads import on_threads
+from rankfold.costs.offset_system import _at_hand
 from rankfold.distributed import Group, Places, RanksError, Sharded, spread_triples, start
 from rankfold.distributed.launch import _neighbours, _roomy, own_gpu
 from rankfold.distributed.sharded import even_cuts
@@ -217,3 +221,16 @@ def test_processes_of_one_machine_are_counted_as_they_were_started(monkeypatch, 
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert _neighbours(6) == count
+
+
+def test_offsets_over_entries_that_one_process_has_on_disk_are_refused_everywhere():
+    in_memory = rf.Completion(np.arange(4), np.zeros(4, int), np.ones(4), (4, 1)).store
+
+    def said(group):
+        store = SimpleNamespace(
+            places=(Places(group, even_cuts(4, 2)),), block=in_memory if group.rank == 0 else None
+        )
+        with pytest.raises(ValueError, match="offsets need entries in memory in every process"):
+            _at_hand(store)
+
+    on_threads(2, said)
