@@ -78,6 +78,7 @@ def test_a_direction_that_leads_nowhere_is_given_up_for_the_gradient():
     assert (restarted.report.note, restarted.report.step) == ("restart", 0.0)
     assert restarted.steepest
     assert restarted.x is state.x
+    assert restarted.t == state.t > 0  # the first guess of the next search
     assert not restarted.stalled
     assert solver.step(problem, restarted).value < state.value
 

@@ -100,6 +100,8 @@ def test_the_noise_floor_is_a_gain_of_a_thousand_roundings(here, monkeypatch):
     gain = 1e3 * here.noise
     assert at_noise_floor(here, direction, -gain / 2, 1.9)
     assert not at_noise_floor(here, direction, -gain / 2, 2.1)
+    monkeypatch.setattr(here, "hessian", None)  # who needed no guess knows the whole line
+    assert at_noise_floor(here, direction, -1e9, 0.0)
 
 
 def test_the_first_guess_for_other_costs_is_newton_s():
