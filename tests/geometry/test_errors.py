@@ -72,6 +72,14 @@ BREAK = {
 }
 
 
+@pytest.mark.parametrize(
+    "columns", [[[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]], [[1.0, 1.0], [2.0, 2.0], [4.0, 4.0]]]
+)
+def test_columns_that_cancel_exactly_depend_on_each_other(columns):
+    """There is no rounding to tell them by."""
+    assert "independent" in EuclideanFullColumnRank().flaw(np.array(columns))
+
+
 @every
 def test_fields_that_are_not_in_their_space(name):
     geometry = VARIANTS[name]((6, 5), 2)

@@ -126,8 +126,15 @@ class EuclideanFullColumnRank:
 
     def flaw(self, Y: Array) -> str:
         """Columns that are linearly dependent to working precision."""
-        s = namespace(Y).linalg.svdvals(gram_factor(Y).T)
-        if float(s[-1]) > _ROUNDING * eps(Y) * float(s[0]):
+        factor, xp = gram_factor(Y), namespace(Y)
+        s = xp.linalg.svdvals(factor.T)
+        independent = float(s[-1]) > _ROUNDING * eps(Y) * float(s[0])
+        if (
+            independent and factor.graded
+        ):  # where columns cancel exactly, there is no rounding to tell them by
+            Q = afresh(Y @ factor.N)
+            independent = float(xp.min(xp.linalg.diagonal(gram(Q, Q)))) > 0
+        if independent:
             return ""
         return "must have linearly independent columns: use `from_svd` or `random_point`, or lower the rank"
 
