@@ -129,10 +129,8 @@ class EuclideanFullColumnRank:
         factor, xp = gram_factor(Y), namespace(Y)
         s = xp.linalg.svdvals(factor.T)
         independent = float(s[-1]) > _ROUNDING * eps(Y) * float(s[0])
-        if (
-            independent and factor.graded
-        ):  # where columns cancel exactly, there is no rounding to tell them by
-            Q = afresh(Y @ factor.N)
+        if independent and factor.graded:
+            Q = afresh(Y @ factor.N)  # of columns that cancel exactly a zero: no rounding tells of them
             independent = float(xp.min(xp.linalg.diagonal(gram(Q, Q)))) > 0
         if independent:
             return ""

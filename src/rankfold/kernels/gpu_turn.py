@@ -26,7 +26,7 @@ SQUARES, INVERSES, X_D, D_D, SEEN, AHEAD = KNOWN
 # metric is solved in.
 WORK = tuple(map(tl.constexpr, range(10)))
 CHANGES, CARRIED, MEASURED, VERTICAL = WORK[6:]
-# What is multiplied with what, in the order of `solvers.turn_in_grams`, for a metric with one base a side.
+# What is multiplied with what, for a metric with one base a side: `_pairs` of `solvers.turn_in_grams`.
 PAIRS = tuple(map(tl.constexpr, range(10)))
 D_F, X_X, F_F, OLD_U, F_U, OLD_X, U_U, X_U, D_U, BASE_U = PAIRS
 _EACH = tl.constexpr(len(PAIRS))

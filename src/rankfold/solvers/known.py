@@ -1,4 +1,4 @@
-"""What conjugate gradients written out in Grams know of a point and a direction, and what they ask for."""
+"""What conjugate gradients written out in Grams know of a point and a direction."""
 
 from __future__ import annotations
 
@@ -30,11 +30,3 @@ class Known(NamedTuple):
     def seen_at(self, t: float) -> Smalls | None:
         """Return what the bases see of x + t d."""
         return None if self.seen is None or self.ahead is None else self.seen + t * self.ahead
-
-
-def pairs(x: Any, f: Any, old: Any, d: Any, u: Any, bases: tuple[Any, ...]) -> list[tuple[Any, Any]]:
-    """What is multiplied with what on one side, for the gradient u that blocks make of f, or f itself."""
-    found = [(d, f), (x, x), (f, f), (old, u)]
-    if bases:
-        found += (f, u), (old, x)
-    return found + [(A, u) for A in (u, x, d, *bases)]

@@ -23,13 +23,13 @@ from rankfold.linalg import inverse_gram, on_gpu, primitives, quick_inverse
 from rankfold.linalg.rows import at_hand, is_spread
 from rankfold.problem import Here
 from rankfold.solvers.base import StepReport
-from rankfold.solvers.known import Known, Smalls, pairs
+from rankfold.solvers.known import Known, Smalls
 from rankfold.solvers.line_search import change_along, minimiser
 from rankfold.solvers.metric import Metric
 from rankfold.solvers.turn import Turn
 from rankfold.solvers.turn_on_gpu import KnownThere, turned_on_gpu
 
-_TRACES = 0, 4  # of `pairs`: those of which the traces are enough
+_TRACES = 0, 4  # of `_pairs`: those of which the traces are enough
 
 
 class _Line(NamedTuple):
@@ -121,7 +121,7 @@ def _turned(line: _Line, t: float, here: Here) -> Turn:
     f, old = (_at_home(there.partials) for there in (here, before))
     u = metric.solved(seen, f)
     sides = zip(here.x, f, old, d, u, metric.bases, strict=True)
-    coming = primitives.coming([pairs(*side) for side in sides], _TRACES[: 1 if seen is None else 2])
+    coming = primitives.coming([_pairs(*side) for side in sides], _TRACES[: 1 if seen is None else 2])
     # Meanwhile, what follows from what is known of the point before.
     squares, x_d = known.squares_at(t), known.x_d + t * known.d_d
     inverses = _inverses(here, squares)
@@ -155,6 +155,14 @@ def _turned(line: _Line, t: float, here: Here) -> Turn:
         along=_trace(d_f),  # all that carries d elsewhere is vertical: there is no slope along that
         directions=_Ahead(here.x, u, lead, vertical, d, carried, inverses, with_u, with_x, with_d).direction,
     )
+
+
+def _pairs(x: Any, f: Any, old: Any, d: Any, u: Any, bases: tuple[Any, ...]) -> list[tuple[Any, Any]]:
+    """What is multiplied with what on one side, for the gradient u that blocks make of f, or f itself."""
+    found = [(d, f), (x, x), (f, f), (old, u)]
+    if bases:
+        found += (f, u), (old, x)
+    return found + [(A, u) for A in (u, x, d, *bases)]
 
 
 def _at_home(partials: tuple[Any, Any]) -> Sequence[Any]:
