@@ -31,7 +31,7 @@ from mutations import Change, Source, mutants
 
 ROOT = Path(__file__).resolve().parents[1]
 EXTREMES = "tests/test_extremes.py"
-SURVIVED = "survived"
+SURVIVED, NO_TIME = "survived", "no time left"
 NOTHING_TO_RUN = 5  # what pytest returns then
 FIRST = 6  # tests that a mutant meets before all others
 LONGEST = 600  # seconds for the tests of one file, unchanged
@@ -129,7 +129,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--budget", type=float, default=60, help="seconds of tests for a mutant, at most")
     parser.add_argument("--minutes", type=float, default=1e6, help="after which what there is is told")
-    parser.add_argument("--out", type=Path, help="a file for one line of each mutant")
+    parser.add_argument("--out", type=Path, help="a file for one line of each mutant; what it tells is kept")
     parser.add_argument("--kept", type=Path, help="a folder for the copy of the tree and what tests come by")
     options = parser.parse_args()
     deadline = time.monotonic() + 60 * options.minutes
@@ -139,8 +139,9 @@ def main() -> None:
         sources = [source for source, _ in chosen]
         clean, reached = unchanged(options.kept or Path(folder), sources, options.jobs)
         judge = Judge(clean, Chooser(reached, Mentions.of(ROOT), options.budget), deadline)
+        known = known_from(options.out)
         with (options.out or Path(os.devnull)).open("w") as out:
-            told(judged(judge, chosen, options.jobs), len(chosen), out)
+            told(judged(judge, chosen, known, options.jobs), len(chosen), out)
 
 
 def sample(modules: list[str], count: int, seed: int) -> list[tuple[Source, Change]]:
@@ -151,12 +152,25 @@ def sample(modules: list[str], count: int, seed: int) -> list[tuple[Source, Chan
     return list(islice((m for m in everything if m[0].differs(m[1])), count))
 
 
+def known_from(out: Path | None) -> list[str]:
+    """Return what an earlier run, which had too little time, has told of mutants."""
+    lines = out.read_text().splitlines() if out and out.exists() else []
+    return [line for line in lines if not line.endswith(NO_TIME)]
+
+
 def judged(
-    judge: Judge, chosen: list[tuple[Source, Change]], jobs: int
+    judge: Judge, chosen: list[tuple[Source, Change]], known: list[str], jobs: int
 ) -> Iterator[tuple[Source, Change, str]]:
-    """Yield each mutant with its verdict, as they come."""
+    """Yield each mutant with its verdict, as they come: first those that are known."""
+    new = []
+    for source, change in chosen:
+        start = f"{source.told(change)}: "
+        if found := [line for line in known if line.startswith(start)]:
+            yield source, change, found[0].removeprefix(start)
+        else:
+            new.append((source, change))
     with ThreadPoolExecutor(jobs) as pool:
-        runs = {pool.submit(judge.verdict, *mutant): mutant for mutant in chosen}
+        runs = {pool.submit(judge.verdict, *mutant): mutant for mutant in new}
         for run in as_completed(runs):
             yield *runs[run], run.result()
 
@@ -165,7 +179,7 @@ def told(verdicts: Iterator[tuple[Source, Change, str]], count: int, out) -> Non
     """Write a line for each mutant to a file, show those that survive, and count."""
     total, detected = Counter[str](), Counter[str]()
     for source, change, verdict in verdicts:
-        out.write(f"{source.told(change)}: {verdict or 'no time left'}\n")
+        out.write(f"{source.told(change)}: {verdict or NO_TIME}\n")
         out.flush()
         if not verdict:
             continue
