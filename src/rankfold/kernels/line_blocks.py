@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from rankfold.kernels import formulas
 from rankfold.kernels.chunks import chunks, chunks_in_order
 from rankfold.kernels.compiling import compiled
 from rankfold.kernels.layout import ONE, ahead_by, numbers
@@ -31,12 +30,11 @@ from rankfold.kernels.registers import (
     total,
     zero,
 )
-from rankfold.kernels.sweeps import entry_losses, told
+from rankfold.kernels.sweeps import SQUARE, entry_losses, told
 from rankfold.kernels.tall import product
 
 LANES = 8
 _LARGE = 8  # ranks
-_SQUARE = formulas.BUILT_IN.index(formulas.square)
 _AT_ONCE = np.uint64(64)  # entries of a line whose rows are gathered before any of them is used
 
 
@@ -52,13 +50,13 @@ def blocks(rank: int, loss: Any, weighted: bool, few: bool = False) -> Any:
 
 @functools.cache
 def _blocks(rank: int, loss: Any, of_weighted: bool, _: bool) -> Any:
-    ahead, numbers_, any_, is_square = ahead_by(rank), numbers(of_weighted), loss is None, loss == _SQUARE
+    ahead, numbers_, any_, is_square = ahead_by(rank), numbers(of_weighted), loss is None, loss == SQUARE
     add, line_by_line = product(rank, lower=True), rank >= _LARGE
 
     def kernel(  # type: ignore[no-untyped-def]
         choices, progress, bounds, indptr, indices, step, data, A, B, parameter, scale, Q
     ):
-        m, constant = (choices[1], choices[0] == _SQUARE) if any_ else (numbers_, is_square)
+        m, constant = (choices[1], choices[0] == SQUARE) if any_ else (numbers_, is_square)
         weighted = m > ONE if any_ else of_weighted
         last, r, lines = np.uint64(indices.size - 1), np.uint64(rank), bounds[-1]
         stripes = np.uint64(indptr.size - 1) // lines

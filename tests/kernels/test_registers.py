@@ -1,0 +1,42 @@
+"""Sums over the numbers of rows in registers, several at once."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from rankfold.kernels.compiling import compiled
+from rankfold.kernels.registers import both, held, lane, load, load_four, several, totals
+
+
+@pytest.mark.parametrize(
+    ("rank", "dtype"), [(1, "f8"), (2, "f8"), (7, "f8"), (8, "f8"), (21, "f8"), (3, "f4"), (23, "f4")]
+)
+def test_rows_are_summed_several_at_a_time(rank, dtype):
+    def kernel(A, found):
+        a, b, c, d = (load(A, np.uint64(0), rank), load(A, np.uint64(1), rank),
+                      load(A, np.uint64(2), rank), load(A, np.uint64(3), rank))  # fmt: skip
+        four, two = totals(a, b, c, d), both(d, a)
+        found[0], found[1], found[2], found[3] = lane(four, 0), lane(four, 1), lane(four, 2), lane(four, 3)
+        found[4], found[5] = lane(two, 0), lane(two, 1)
+
+    A, found = np.random.default_rng(rank).standard_normal((4, rank)).astype(dtype), np.zeros(6)
+    compiled(kernel, cache=False)(A, found)
+    sums = A.astype(float).sum(axis=1)
+    assert_allclose(found, [*sums, sums[3], sums[0]], rtol=0, atol=4 * rank * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_four_numbers_are_loaded_from_any_place(dtype):
+    def kernel(x, p, found):
+        four = load_four(x, p)
+        found[0], found[1], found[2], found[3] = lane(four, 0), lane(four, 1), lane(four, 2), lane(four, 3)
+
+    x, found = np.arange(10, dtype=dtype), np.zeros(4)
+    compiled(kernel, cache=False)(x, np.uint64(5), found)
+    assert found.tolist() == [5, 6, 7, 8]
+
+
+def test_entries_come_by_fours_where_six_rows_fit_into_registers():
+    assert several(8)
+    assert not several(33)  # five vectors of eight numbers each, and there are 32 registers
+    assert all(several(rank) == (held(rank) >= 6) for rank in range(1, 60))
