@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from rankfold.kernels.chunks import chunks, chunks_in_order
-from rankfold.kernels.compiling import compiled
+from rankfold.kernels.compiling import called, compiled
 from rankfold.kernels.layout import ONE, ahead_by, numbers
 from rankfold.kernels.registers import (
     axpy,
@@ -35,6 +35,7 @@ from rankfold.kernels.tall import product
 
 LANES = 8
 _LARGE = 8  # ranks
+_TWO, _THREE, _FOUR = (np.uint64(n) for n in (2, 3, 4))
 _AT_ONCE = np.uint64(64)  # entries of a line whose rows are gathered before any of them is used
 
 
@@ -151,44 +152,102 @@ def invert(rank: int) -> Any:
 
 @functools.cache
 def solve(rank: int) -> Any:
-    """Kernel for out_i = N (Σ u_k u_kᵀ) Nᵀ x_i, with the rows u_k of `invert` in U, and T = Nᵀ."""
-    lanes = np.uint64(LANES)
+    """Kernel for out_i = N (Σ u_k u_kᵀ) Nᵀ x_i, with the rows u_k of `invert` in U, and T = Nᵀ.
+
+    The lines of a group lie side by side from the first product to the last: number k of each in row k.
+    """
+    lanes, multiply, weigh = np.uint64(LANES), _multiplied(rank), _weighed(rank)
 
     def kernel(progress, bounds, U, N, T, x, out):  # type: ignore[no-untyped-def]
         r, lines = np.uint64(rank), np.uint64(len(x))
         size = r * (r + ONE) // np.uint64(2)
-        rows, given, along = np.zeros((lanes, r)), np.empty((r, LANES)), np.empty((r, LANES))
+        given, along = np.zeros((r, LANES)), np.zeros((r, LANES))
         for c in chunks(progress, bounds.size - 1):
             for g in range(bounds[c], bounds[c + 1]):
                 top, count = g * lanes, min(lanes, lines - g * lanes)
-                for lane in range(count):
-                    turned = zero(load(N, np.uint64(0), rank))
-                    for k in range(r):
-                        turned = axpy(x[top + lane, k], load(N, k, rank), turned)
-                    store(rows, lane, turned)
                 for k in range(r):
-                    for lane in range(lanes):
-                        given[k, lane] = rows[lane, k]
-                at = g * size
-                for k in range(r):
-                    sum_ = zero(load(given, np.uint64(0), LANES))
-                    for n in range(k + ONE):
-                        sum_ = multiply_add(load_wide(U, at + n, LANES), load(given, n, LANES), sum_)
-                    store(along, k, sum_)
-                    at += k + ONE
-                for n in range(r):
-                    sum_, at = zero(sum_), g * size + n * (n + ONE) // np.uint64(2) + n
-                    for k in range(n, r):
-                        sum_ = multiply_add(load_wide(U, at, LANES), load(along, k, LANES), sum_)
-                        at += k + ONE
-                    store(given, n, sum_)
-                for lane in range(lanes):
-                    for k in range(r):
-                        rows[lane, k] = given[k, lane]
+                    for lane in range(count):
+                        along[k, lane] = x[top + lane, k]
+                multiply(T, along, given)
+                weigh(U, g * size, given, along)
+                multiply(N, along, given)
                 for lane in range(count):
-                    back = zero(load(N, np.uint64(0), rank))
                     for k in range(r):
-                        back = axpy(rows[lane, k], load(T, k, rank), back)
-                    store(out, top + lane, back)
+                        out[top + lane, k] = given[k, lane]
 
     return compiled(kernel)
+
+
+@functools.cache
+def _multiplied(rank: int) -> Any:
+    """Function that puts M X into Y, for a small matrix M and rows of lanes X and Y, four rows at a time."""
+
+    def multiplied(M, X, Y):  # type: ignore[no-untyped-def]
+        last = np.uint64(rank - 1)
+        for k in range(np.uint64(0), np.uint64(rank), _FOUR):
+            k1, k2, k3 = min(k + ONE, last), min(k + _TWO, last), min(k + _THREE, last)
+            y0 = zero(load(X, np.uint64(0), LANES))
+            y1, y2, y3 = y0, y0, y0
+            for n in range(np.uint64(rank)):
+                x = load(X, n, LANES)
+                y0, y1 = axpy(M[k, n], x, y0), axpy(M[k1, n], x, y1)
+                y2, y3 = axpy(M[k2, n], x, y2), axpy(M[k3, n], x, y3)
+            store(Y, k, y0)
+            store(Y, k1, y1)
+            store(Y, k2, y2)
+            store(Y, k3, y3)
+
+    return called(multiplied, rank)
+
+
+@functools.cache
+def _weighed(rank: int) -> Any:
+    """Function that puts Σ u_k u_kᵀ X into Y, for rows of lanes X and Y and the rows u_k of U from `top` on.
+
+    Four rows at a time: a loop over so few numbers is over before the processor knows that it will be.
+    """
+
+    def weighed(U, top, X, Y):  # type: ignore[no-untyped-def]
+        r, fours = np.uint64(rank), np.uint64(rank // 4 * 4)
+        nothing = zero(load(X, np.uint64(0), LANES))
+        for k in range(r):
+            store(Y, k, nothing)
+        at = top
+        for k in range(np.uint64(0), fours, _FOUR):
+            k1, k2, k3 = k + ONE, k + _TWO, k + _THREE
+            at1 = at + k1
+            at2 = at1 + k2
+            at3 = at2 + k3
+            s0, s1, s2, s3 = nothing, nothing, nothing, nothing
+            for n in range(k1):
+                x = load(X, n, LANES)
+                s0 = multiply_add(load_wide(U, at + n, LANES), x, s0)
+                s1 = multiply_add(load_wide(U, at1 + n, LANES), x, s1)
+                s2 = multiply_add(load_wide(U, at2 + n, LANES), x, s2)
+                s3 = multiply_add(load_wide(U, at3 + n, LANES), x, s3)
+            x1, x2, x3 = load(X, k1, LANES), load(X, k2, LANES), load(X, k3, LANES)
+            u11 = load_wide(U, at1 + k1, LANES)
+            u21, u22 = load_wide(U, at2 + k1, LANES), load_wide(U, at2 + k2, LANES)
+            u31, u32 = load_wide(U, at3 + k1, LANES), load_wide(U, at3 + k2, LANES)
+            u33 = load_wide(U, at3 + k3, LANES)
+            s1 = multiply_add(u11, x1, s1)
+            s2 = multiply_add(u21, x1, multiply_add(u22, x2, s2))
+            s3 = multiply_add(u31, x1, multiply_add(u32, x2, multiply_add(u33, x3, s3)))
+            for n in range(k1):
+                y = multiply_add(load_wide(U, at + n, LANES), s0, load(Y, n, LANES))
+                y = multiply_add(load_wide(U, at1 + n, LANES), s1, y)
+                y = multiply_add(load_wide(U, at2 + n, LANES), s2, y)
+                store(Y, n, multiply_add(load_wide(U, at3 + n, LANES), s3, y))
+            store(Y, k1, multiply_add(u11, s1, multiply_add(u21, s2, multiply_add(u31, s3, nothing))))
+            store(Y, k2, multiply_add(u22, s2, multiply_add(u32, s3, nothing)))
+            store(Y, k3, multiply_add(u33, s3, nothing))
+            at = at3 + k3 + ONE
+        for k in range(fours, r):
+            s = nothing
+            for n in range(k + ONE):
+                s = multiply_add(load_wide(U, at + n, LANES), load(X, n, LANES), s)
+            for n in range(k + ONE):
+                store(Y, n, multiply_add(load_wide(U, at + n, LANES), s, load(Y, n, LANES)))
+            at += k + ONE
+
+    return called(weighed, rank)
