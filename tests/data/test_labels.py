@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankfold.data import LabelIndex, Triples, read_triples, write_triples
-from rankfold.data.numbering import joined, label_column, numbered, string_array
+from rankfold.data.numbering import _index_type, joined, label_column, numbered, string_array
 
 NAMED = LabelIndex(3, np.array(["bob", "ann", "7"]))
 NUMBERED = LabelIndex(3, np.array([300, -7, 10]), "column")
@@ -190,3 +190,8 @@ def test_the_largest_floats_that_are_whole_numbers_are_labels():
 def test_labels_of_one_side_are_of_one_kind():
     with pytest.raises((ValueError, TypeError), match="side 1 "):
         label_column(np.array(["a", 3], dtype=object), "side {}")
+
+
+def test_positions_have_the_least_type_that_holds_them():
+    assert _index_type(2**31 - 1) is np.int32
+    assert _index_type(2**31) is np.int64
