@@ -190,3 +190,11 @@ def test_lines_that_are_too_few_for_a_part_of_them_are_taken_whole(monkeypatch):
     X, y, _ = ratings()  # 60 rows, of which a sample takes 100 at least
     path = model().fit(X, y).regularization_path_
     assert path.regularizations[1] == pytest.approx(0.7 * path.regularizations[0])
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_with_many_entries_of_noise_alone_one_rank_is_tried():
+    X, y, _ = ratings(entries=1600)
+    noise = np.random.default_rng(0).standard_normal(len(y))
+    path = model(rank="auto").fit(X, noise).rank_path_
+    assert path.ranks == (10,)
