@@ -33,6 +33,20 @@ def test_values_in_another_unit(name, unit):
     same_steps(one, other, unit**2)
 
 
+@pytest.mark.parametrize("unit", [2.0**-12, 2.0**12])
+def test_values_in_another_unit_without_blocks_of_lines(unit):
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((30, 20)), rng.standard_normal((30, 15))
+
+    def of(unit):
+        cost = rf.Regression(X, unit * Y)
+        assert not cost.has_line_blocks
+        problem = rf.Problem(cost, rf.FullRank(cost.shape, 2))
+        return rf.minimize(problem, "gn", max_iterations=6, tolerance=0.0).trace
+
+    same_steps(of(1.0), of(unit), unit**2)
+
+
 @pytest.mark.parametrize("loss", ["square", "logistic"])
 @pytest.mark.parametrize("unit", [2.0**-12, 2.0**12])
 @pytest.mark.parametrize("name", ["gd", "cg", "tr", "gn"])
