@@ -2,15 +2,12 @@
 
 import json
 
-import numpy as np
 import pytest
 from cli_runs import FAST, fails, ratings, run
 from numpy.testing import assert_array_equal
 
 import rankfold as rf
 from rankfold.cli import spilling
-from rankfold.estimators.completion import folder_report
-from rankfold.report import Columns, DataSummary
 
 
 @pytest.fixture(scope="module")
@@ -78,26 +75,6 @@ def test_a_file_is_held_out(files, tmp_path):
     ]
     told = json.loads(run(*words, "--json").stdout)
     assert (told["entries"], told["held_out"]) == (200, 200)
-
-
-def test_what_is_told_of_entries_on_disk_is_what_memory_tells(files, tmp_path):
-    triples = rf.data.read_triples(files / "all.csv")
-    folder = rf.data.sort_into(tmp_path / "s", files / "all.csv")
-    ours = folder_report.summary_of(folder, "x")
-    theirs = DataSummary.of(
-        triples.rows, triples.cols, triples.values, triples.shape, "x", Columns(*triples.names)
-    )
-    assert (ours.columns, ours.repeated) == (theirs.columns, theirs.repeated)
-    for name in ("row_counts", "col_counts"):
-        assert_array_equal(getattr(ours, name), getattr(theirs, name))
-    for name in ("mean", "deviation", "least", "largest"):
-        assert getattr(ours, name) == pytest.approx(getattr(theirs, name), rel=1e-12)
-    dense = np.full(triples.shape, np.nan)
-    dense[triples.rows, triples.cols] = triples.values
-    for most, count in ((50, 50), (10_000, 600)):
-        rows, cols, values = folder_report.sample(folder, most, seed=0)
-        assert len(values) == count
-        assert_array_equal(dense[rows, cols], values)
 
 
 def test_errors_are_measured_on_a_sample_of_many(files, tmp_path, monkeypatch):

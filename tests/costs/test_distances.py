@@ -74,6 +74,13 @@ def test_derivatives_on_semidefinite_matrices(name, metric):
     assert rf.check_hessian(problem, seed=1).ok
 
 
+def test_rows_and_columns_have_as_many_entries_of_a_triangle_of_pairs():
+    pairs = np.column_stack(np.triu_indices(8, 1))
+    rows, cols = rf.Distances(pairs, np.ones(len(pairs))).core.core.observed.counts
+    assert (rows + cols == 7).all()
+    assert np.abs(rows - cols).max() == 1
+
+
 def test_values_are_distances_of_rows():
     Y = drawn(1)[0]
     y = squared(Y, PAIRS)

@@ -116,3 +116,14 @@ def test_products_with_the_gradient_of_a_nuclear_norm_do_not_see_columns_that_ad
     for cost, dense in ((nuclear, S), (DATA + 2 * nuclear, gradient + 2 * S)):
         for found, due in zip(cost.gradient_products(L, R)(X, Y), (dense @ X, dense.T @ Y), strict=True):
             assert_allclose(found, due, atol=1e-9)
+
+
+def test_a_sum_starts_where_its_first_term_does_that_can():
+    penalty, start = rf.Frobenius(0.1), DATA.start(2, seed=3)
+    for cost in (penalty + DATA, DATA + penalty, 2.0 * DATA):
+        assert cost.has_start
+        for part, due in zip(cost.start(2, seed=3), start, strict=True):
+            assert_array_equal(part, due)
+    assert not (penalty + rf.Nuclear(0.1)).has_start
+    with pytest.raises(TypeError, match="has no start point"):
+        (penalty + rf.Nuclear(0.1)).start(2)

@@ -1,5 +1,7 @@
 """Positions of labels, however a name is given."""
 
+import pickle
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankfold.data import LabelIndex, Triples, read_triples, write_triples
-from rankfold.data.numbering import joined, label_column, numbered, string_array
+from rankfold.data.numbering import _index_type, joined, label_column, numbered, string_array
 
 NAMED = LabelIndex(3, np.array(["bob", "ann", "7"]))
 NUMBERED = LabelIndex(3, np.array([300, -7, 10]), "column")
@@ -190,3 +192,19 @@ def test_the_largest_floats_that_are_whole_numbers_are_labels():
 def test_labels_of_one_side_are_of_one_kind():
     with pytest.raises((ValueError, TypeError), match="side 1 "):
         label_column(np.array(["a", 3], dtype=object), "side {}")
+
+
+def test_positions_have_the_least_type_that_holds_them():
+    assert _index_type(2**31 - 1) is np.int32
+    assert _index_type(2**31) is np.int64
+
+
+@pytest.mark.parametrize("labels", [np.array(["b", "a"]), np.array([7, 3]), None])
+def test_a_pickled_index_finds_the_same_and_brings_nothing_that_made_it_fast(labels):
+    index = LabelIndex(2, labels, "column")
+    names = np.arange(2) if labels is None else labels[::-1]
+    before, found = pickle.dumps(index), index.find(names)
+    assert pickle.dumps(index) == before
+    again = pickle.loads(before)
+    assert again.kind == "column"
+    np.testing.assert_array_equal(again.find(names), found)

@@ -12,8 +12,11 @@ from distributed.threads import on_threads
 from rankfold.distributed import Group, Places, Sharded, SpreadEntries, SpreadTriples, spread_triples
 from rankfold.distributed.collectives import Coming
 from rankfold.distributed.stripes import COLUMNS, ENTRIES, Homeward, Stripes, stripes_that_pay
+from rankfold.estimators.completion import spread_report
+from rankfold.estimators.completion.spread_entries import _pattern
 from rankfold.linalg.primitives import on_host
 from rankfold.linalg.rows import is_spread, whole
+from rankfold.report import Columns, DataSummary
 from rankfold.solvers.growth import dominant_pairs
 
 pytest.importorskip("torch")
@@ -239,6 +242,54 @@ def test_a_model_of_stripes_is_that_of_one_store(data):
         assert found.value_range_ == alone.value_range_
         W, truth = (L @ R.T for L, R in (found.factors_, alone.factors_))
         np.testing.assert_allclose(W, truth, atol=1e-7)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_more_regularisation_than_the_data_can_bear_leaves_the_offsets(data, bias):
+    options = {"rank": RANK, "regularization": 1e4, "bias": bias, "random_state": 0}
+    alone = rf.MatrixCompletion(bayesian=False, tol=1e-12, **options).fit(data)
+    places = np.argwhere(np.ones(SHAPE))
+
+    def fitted(group):
+        triples = SpreadTriples(share(group, data), *map(np.arange, SHAPE))
+        return rf.MatrixCompletion(**options).fit(triples)
+
+    for found in on_threads(2, fitted):
+        assert [factor.shape for factor in found.factors_] == [(60, RANK), (41, RANK)]
+        assert not any(factor.any() for factor in found.factors_)
+        assert (found.converged_, found.n_iter_) == (True, 1)
+        assert found.stop_reason_ == "with this regularization, W = 0 is best"
+        assert found.trace_[-1].value > 0
+        np.testing.assert_allclose(found.predict(places), alone.predict(places), atol=0.02)
+
+
+def test_what_is_told_of_spread_entries_is_what_memory_tells(data):
+    names = "user", "film", "stars"
+    theirs = DataSummary.of(data.rows, data.cols, data.values, SHAPE, "x", Columns(*names))
+    value_range = float(data.values.min()), float(data.values.max())
+
+    def told(group):
+        triples = SpreadTriples(share(group, data, stripes=2), *map(np.arange, SHAPE), names=names)
+        unnamed = SpreadTriples(triples.store, *map(np.arange, SHAPE))
+        return [spread_report.summary_of(each, value_range, "x") for each in (triples, unnamed)]
+
+    for ours, unnamed in on_threads(2, told):
+        assert (ours.columns, ours.repeated, ours.searched) == (theirs.columns, 0, False)
+        assert unnamed.columns is None
+        for name in ("row_counts", "col_counts"):
+            np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+        for name in ("mean", "deviation", "least", "largest"):
+            np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-12)
+
+
+def test_positions_of_too_many_entries_are_not_kept(data, monkeypatch):
+    monkeypatch.setattr("rankfold.estimators.completion.spread_entries.LISTED", len(data.values))
+    whole = _pattern(share(Group(), data))
+    assert len(whole.indices) == len(data.values)
+    monkeypatch.setattr("rankfold.estimators.completion.spread_entries.LISTED", len(data.values) - 1)
+    none = _pattern(share(Group(), data))
+    assert none.indptr.tolist() == [0] * 61
+    assert (len(none.indices), none.indices.dtype) == (0, whole.indices.dtype)
 
 
 def test_repeated_entries_are_told_by_their_columns_and_kept_in_order():

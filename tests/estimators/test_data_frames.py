@@ -43,6 +43,19 @@ def test_recommendations_make_a_table(table, model):
     np.testing.assert_array_equal(np.asarray(made["scores"]), found.scores)
 
 
+@pytest.mark.parametrize("kind", [rf.MatrixCompletion, rf.ImplicitFeedback, rf.CategoricalCompletion])
+def test_questions_in_a_table_have_the_names_of_the_fit_and_change_none(kind):
+    options = {"rank": 1, "regularization": 1.0, "random_state": 0}
+    model = kind(**options).fit(PAIRS, TABLE["stars"].round())
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(PAIRS.rename(columns={"user": "person"}))
+    assert model.feature_names_in_.tolist() == ["user", "film"]
+    nameless = kind(**options).fit(PAIRS.to_numpy(), TABLE["stars"].round())
+    with pytest.warns(UserWarning, match="X has feature names, but"):
+        nameless.predict(PAIRS)
+    assert not hasattr(nameless, "feature_names_in_")
+
+
 @pytest.mark.parametrize("names", [None, ("0", "1", "2"), ("film", "scores", "stars")])
 def test_columns_without_names_of_use_are_rows_and_cols(names):
     triples = rf.data.Triples(np.array([0, 1, 2]), np.array([0, 1, 1]), np.array([1.0, 2.0, 1.0]), (3, 2))

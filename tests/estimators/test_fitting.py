@@ -1,3 +1,4 @@
+import signal
 from types import SimpleNamespace
 
 import pytest
@@ -5,8 +6,9 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import rankfold as rf
-from rankfold.estimators.fitting import fit_problem, problem_of, record_run
+from rankfold.estimators.fitting import all_or_nothing, fit_problem, problem_of, record_run
 from rankfold.fingerprint import fingerprint
+from rankfold.interrupts import keep_until_done
 from rankfold.run.stopping import Stop, StopKind
 from rankfold.run.trace import Trace, TraceRow
 
@@ -71,3 +73,36 @@ def test_an_error_of_the_cost_is_raised():
 def test_fingerprints_of_sparse_tables_know_their_shape():
     tables = [sparse.csr_array(([1.0], ([0], [0])), shape=(1, columns)) for columns in (3, 7)]
     assert len({fingerprint(table) for table in tables}) == 2
+
+
+def test_ctrl_c_after_the_last_iteration_is_recorded():
+    class Model:
+        @all_or_nothing
+        def fit(self, stopped):
+            keep_until_done()  # as the last fit does
+            if stopped:
+                signal.raise_signal(signal.SIGINT)
+            self.trace_ = Trace([TraceRow(k, 1.0, 1.0, 0.0) for k in range(8)])
+            record_run(self, self.trace_, Stop("fine", StopKind.CONVERGED))
+            return self
+
+    assert Model().fit(False).converged_
+    with pytest.warns(ConvergenceWarning, match="stopped after 7 iterations .*interrupted after iteration 7"):
+        fitted = Model().fit(True)
+    assert (fitted.converged_, fitted.stop_kind_) == (False, "interrupted")
+
+
+def test_a_fit_that_raises_leaves_the_model_of_the_last_one():
+    class Model:
+        @all_or_nothing
+        def fit(self, value):
+            self.value_ = value
+            if value is None:
+                raise ValueError
+            self.more_ = value
+
+    model = Model()
+    model.fit(1)
+    with pytest.raises(ValueError):  # noqa: PT011
+        model.fit(None)
+    assert vars(model) == {"value_": 1, "more_": 1}

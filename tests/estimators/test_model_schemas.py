@@ -8,6 +8,12 @@ import pytest
 import rankfold as rf
 from estimators.every_estimator import NAMES, example
 from rankfold.estimators import model_files as files
+from rankfold.estimators import schema_rules as rules
+from rankfold.estimators.completion.side.learnt import LearntFeatures
+from rankfold.estimators.completion.side.tables import Encoding
+from rankfold.estimators.completion.side.traits import Traits
+from rankfold.estimators.completion.streaming import Information
+from rankfold.estimators.schema_completion import information, learnt_features
 from rankfold.estimators.schemas import COUNT, FITTED, OPTIONAL, REAL, SETTINGS, WEIGHT, WHOLE
 
 
@@ -269,3 +275,118 @@ def test_numbers_obey_their_rules(rule, want, good, bad):
     for value in bad:
         with pytest.raises(ValueError, match=rf"^it.* is .*, not {want}"):
             rule(value, "it", {})
+
+
+NAT = np.array(["2020-01-01", "NaT"], "M8[D]")
+STRINGS, MIXED, TWICE = (np.array(each, dtype=object) for each in (["b", "a"], ["a", 5], ["a", "a"]))
+
+
+@pytest.mark.parametrize(
+    ("rule", "sizes", "good", "bad"),
+    [
+        (rules.counts("n"), {}, [np.array([0, 3]), np.arange(0)],
+         [np.array([0, -1]), np.ones(2), np.int32([1])]),
+        (rules.labels("n"), {}, [np.array([3, 1]), np.array(["b", "a"]), NAT[:1], STRINGS, np.arange(0)],
+         [np.array([1, 2, 1]), np.array(["a", "b", "a"]), NAT, MIXED, TWICE, np.ones(1)]),
+        (rules.names("n"), {}, [STRINGS, TWICE], [MIXED, np.array(["a"])]),
+        (rules.reals("n"), {}, [np.array([-1.0]), np.float32([0]), np.zeros(0)],
+         [np.array([np.nan]), np.array([1.0, np.inf]), np.arange(2), np.float16([1]), np.ones((1, 1)), 1.0]),
+        (rules.reals("n", above=0.0), {}, [np.array([2.0, 1e-300]), np.zeros(0)],
+         [np.array([2.0, 0.0]), np.array([np.nan]), np.array([np.inf])]),
+        (rules.positions("n", "m", "i8 u4"), {"m": 3}, [np.array([0, 2]), np.uint32([1]), np.arange(0)],
+         [np.array([-1, 0]), np.array([0, 3]), np.int32([0]), np.zeros(1)]),
+        (rules.pointers("n", "all"), {}, [np.array([0]), np.array([0, 0, 2])],
+         [np.array([1, 2]), np.array([0, 2, 1]), np.array([0, -1])]),
+        (rules.pointers("n", "all"), {"n": 2, "all": 3}, [np.array([0, 1, 3])],
+         [np.array([0, 1, 2]), np.array([0, 1, 4]), np.array([0, 3]), np.array([0, 1, 2, 3])]),
+        (rules.reals("n", "m"), {"m": 2}, [np.ones((3, 2)), np.ones((0, 2))], [np.ones((2, 3)), np.ones(2)]),
+        (rules.reals("n", 2), {}, [np.ones((3, 2))], [np.ones((3, 1)), np.ones((3, 3))]),
+        (rules.reals("m+1"), {"m": 2}, [np.ones(3)], [np.ones(2), np.ones(4), np.ones(1)]),
+        (rules.many(WHOLE, "n"), {"n": 2}, [(1, 2)], [[1, 2], (1,), (1, 0.5), (1, 2, 3)]),
+        (rules.each(WHOLE, REAL), {}, [(1, 0.5)], [[1, 0.5], (1,), (0.5, 1), (1, 2, 3), None]),
+        (rules.optional(WHOLE), {}, [None, 3], [0.5, "a"]),
+        (rules.choice("a", "b"), {}, ["a", "b"], ["c", None, ["a"]]),
+        (rules.size("n"), {"n": 2}, [2], [1, 3, 2.0, True]),
+    ],
+)  # fmt: skip
+def test_arrays_and_tuples_obey_their_rules(rule, sizes, good, bad):
+    for value in good:
+        rule(value, "it", dict(sizes))
+    for value in bad:
+        with pytest.raises(ValueError, match=r"^it"):
+            rule(value, "it", dict(sizes))
+
+
+def test_a_size_is_known_from_the_first_that_has_it():
+    sizes = {}
+    rules.reals("n+1", "m")(np.ones((3, 4)), "it", sizes)
+    assert sizes == {"n": 2, "m": 4}
+    rules.pointers("n", "all")(np.array([0, 1, 5]), "it", sizes)
+    assert sizes == {"n": 2, "m": 4, "all": 5}
+
+
+def test_a_rule_that_was_not_obeyed_says_nothing_of_sizes():
+    rule, sizes = rules.either(rules.each(rules.size("a"), WHOLE), rules.each(rules.size("b"), REAL)), {}
+    rule((3, 0.5), "it", sizes)
+    assert sizes == {"b": 3}
+    rule((4, 1), "it", sizes)
+    assert sizes == {"a": 4, "b": 3}
+
+
+@pytest.mark.parametrize(("unknowns", "fits"), [(1, False), (2, True), (3, True), (4, False)])
+def test_what_entries_said_is_of_factors_with_offsets_or_without(unknowns, fits):
+    rows, cols = (np.ones((n, unknowns * (unknowns + 1) // 2)) for n in (4, 5))
+    said = Information(rows, cols, np.ones(4), np.ones(5))
+    if fits:
+        information(said, "it", {"rank": 2})
+    else:
+        with pytest.raises(ValueError, match=f"it has triangles of {rows.shape[1]} numbers at rank 2"):
+            information(said, "it", {"rank": 2})
+
+
+def learnt(names=("a", "b"), categories=(None, STRINGS), width=2, features=3, expected=3):
+    """Two inputs, the second with two categories, make three features; two traits of five lines."""
+    traits = Traits(Encoding(names, categories, width), np.ones(features), np.ones((features, 2)))
+    return LearntFeatures(traits, np.ones((3, expected)), np.ones((5, expected)), np.ones(expected))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({}, ""),
+        ({"names": None}, ""),
+        ({"categories": None, "features": 2}, ""),
+        ({"expected": 2}, ""),
+        ({"names": ("a",)}, "length of 2, which must be 1"),
+        ({"width": 3}, "has 3 inputs, and names or categories of others"),
+        ({"width": 3, "names": None}, "has 3 inputs, and names or categories of others"),
+        ({"width": 3, "categories": None, "features": 3}, "has 3 inputs, and names or categories of others"),
+        ({"features": 2}, "makes other numbers of its inputs than 2 features"),
+        ({"features": 4}, "makes other numbers of its inputs than 4 features"),
+        ({"expected": 1}, "expects 1 numbers of a line of rank 2"),
+        ({"expected": 4}, "expects 4 numbers of a line of rank 2"),
+        ({"names": (1, 2)}, "a string"),
+    ],
+)
+def test_what_was_learnt_of_features_is_of_one_piece(change, message):
+    rule, sizes = learnt_features("rows"), {"rows": 5, "rank": 2}
+    if message:
+        with pytest.raises(ValueError, match=f"^it.*{message}"):
+            rule(learnt(**change), "it", sizes)
+    else:
+        rule(learnt(**change), "it", sizes)
+
+
+def test_output_is_set_for_transform_in_a_way_that_there_is():
+    rule = FITTED["LowRankImputer"]["_sklearn_output_config"]
+    for way in ("default", "pandas", "polars"):
+        rule({"transform": way}, "it", {})
+    for wrong in (
+        "table",
+        {"transform": "table"},
+        {"fit": "pandas"},
+        {"transform": "pandas", "fit": "pandas"},
+        {},
+    ):
+        with pytest.raises(ValueError, match=r"^it"):
+            rule(wrong, "it", {})

@@ -82,6 +82,9 @@ def test_iterations_without_a_step_do_not_count_as_standing_still():
     assert st.RelativeChange(0.1)(rejected) is None
     assert st.StepBelow(1.0)(trace(2, 2)) is None, "a method that reports no step never stops by it"
     assert st.RelativeChange(0.1)(trace(2, 2)).converged, "one that reports none may still stand still"
+    steps = [TraceRow(k, 2.0, 1.0, 0.0, step=step) for k, step in enumerate([1.0, 0.0, 1.0, 1.0, 0.0])]
+    assert st.RelativeChange(0.1)(Trace(steps[:4])).converged, "it is the last one that counts"
+    assert st.RelativeChange(0.1)(Trace(steps)) is None
 
 
 def test_relative_change_at_zero():

@@ -5,6 +5,7 @@ import rankfold as rf
 from rankfold.selection.identifiability import (
     Identifiability,
     _apart,
+    _null_dimension,
     _outside_range,
     _Probe,
     identifiability,
@@ -188,3 +189,25 @@ def test_lines_that_are_short_are_enough_to_know():
     assert told.known
     assert not told.unique
     assert str(told) == "not unique; 9 entries cannot determine 10 degrees of freedom"
+
+
+class OneFree:
+    """A Jacobian that sees all of 50 directions alike but for the first, which it does not see."""
+
+    roots, seen_by = np.ones((50, 1)), np.arange(50.0)[:, None] > 0
+
+    def horizontal(self, u):
+        return u
+
+    def image(self, u):
+        return self.seen_by * u
+
+    def seen(self, u):
+        return float(np.linalg.norm(self.image(u)))
+
+
+def test_one_free_direction_is_counted_as_one_at_least():
+    for seed in range(8):
+        u = np.random.default_rng(seed).standard_normal(50)
+        free = _null_dimension(OneFree(), 50, seed)
+        assert free == pytest.approx(max(50 * u[0] ** 2 / (u @ u), 1.0))

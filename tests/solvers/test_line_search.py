@@ -16,6 +16,7 @@ from rankfold.solvers.line_search import (
     _Trial,
     armijo,
     at_noise_floor,
+    exact,
     first_step,
     minimiser,
     sampled,
@@ -54,6 +55,17 @@ def test_a_step_that_meets_the_wolfe_conditions_is_taken_at_once(here):
     assert found.backtracks > 0
     again = wolfe(here, direction, slope, found.t, 1e-4, 0.1)
     assert (again.t, again.backtracks) == (found.t, 0)
+
+
+def test_what_goes_straight_to_a_minimum_tries_no_other_step():
+    cost = rf.Completion.from_triples(rf.data.random_completion((30, 20), 2, 4.0, 0))
+    cost.sampled_polynomial = cost.polynomial
+    problem = rf.Problem(cost, rf.FullRank((30, 20), 2))
+    at = problem.at(problem.start())
+    direction = scale(-1.0, at.gradient)
+    best = minimiser(at.polynomial(direction))
+    for step in (exact(at, direction), sampled(at, direction, 1.0)):
+        assert (step.t, step.backtracks) == (best, 0)
 
 
 @pytest.mark.parametrize("guess", [1e-3, 1e-1, 10.0, 1e3])

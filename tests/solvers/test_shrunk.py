@@ -97,3 +97,32 @@ def test_bits_are_those_of_any_number_of_threads(monkeypatch):
         monkeypatch.setenv("RANKFOLD_NUM_THREADS", threads)
         found.append(shrunk(problem, problem.start()))
     assert all(np.array_equal(a, b) for a, b in zip(*found, strict=True))
+
+
+def always_waiting(monkeypatch, patience, **constants):
+    """Every pair counts as one of W, and none stands out until so many half-sweeps were calm."""
+    told = {"_FAINT": 0.0, "_LEVERAGE": np.inf, "_CLEAR": np.inf, "_OUTSTANDING": 0.0, "_STILL": 1e-6}
+    for name, value in (told | {"_PATIENCE": patience} | constants).items():
+        monkeypatch.setattr(module, name, value)
+    fitted, misfit = [], module._misfit
+    monkeypatch.setattr(module, "_misfit", lambda *a: fitted.append(a[1] @ a[2].T) or misfit(*a))
+    return fitted
+
+
+@pytest.mark.parametrize("patience", [2, 3, 4, 5])
+def test_so_many_half_sweeps_without_gain_end_it_with_their_pairs(monkeypatch, patience):
+    fitted = always_waiting(monkeypatch, patience)
+    _, problem = problem_of((60, 50), condition=3.0, noise=0.1)
+    found = shrunk(problem, problem.start())
+    assert len(fitted) == patience
+    assert problem.counts.gradients == patience // 2
+    L, R = problem.geometry.factors(found)
+    assert_allclose(L @ R.T, fitted[-1], atol=1e-9 * np.abs(fitted[-1]).max())
+
+
+@pytest.mark.parametrize(("change", "sweeps"), [({}, 3), ({"_STILL": np.inf}, 7), ({"_LEVERAGE": 0.0}, 7)])
+def test_it_ends_where_pairs_do_not_stand_out_or_at_last(monkeypatch, change, sweeps):
+    fitted = always_waiting(monkeypatch, 3, _OUTSTANDING=np.inf, _MOST=7, **change)
+    _, problem = problem_of((60, 50), condition=3.0, noise=0.1)
+    assert shrunk(problem, problem.start()) is None
+    assert len(fitted) == sweeps

@@ -176,7 +176,7 @@ def _numbered_by_table(integers: Labels) -> tuple[Labels, Positions]:
     found = np.zeros(width + 1, dtype=bool)
     for part in _blocks(integers):
         found[part - first] = True
-    number = np.cumsum(found, dtype=_index_type(width + 1)) - 1
+    number = np.cumsum(found, dtype=_index_type(found.size)) - 1
     numbers = np.empty(integers.size, number.dtype)
     for start, part in zip(range(0, integers.size, _BLOCK), _blocks(integers), strict=True):
         np.take(number, part - first, out=numbers[start : start + _BLOCK])

@@ -82,6 +82,17 @@ def test_other_sparse_formats_that_do_not_agree(tmp_path, kind, change, message)
     refused(tmp_path, "x.npz", archive(**arrays | change), message)
 
 
+@pytest.mark.parametrize("last", [-4, 5])
+def test_diagonals_may_pass_by_the_matrix_and_no_further(tmp_path, last):
+    def made(offset):
+        parts = {"offsets": np.array([offset]), "data": np.ones((1, 5)), "shape": np.array([4, 5])}
+        return archive(format=b"dia", **parts)
+
+    assert len(read_triples(io.BytesIO(made(last)), format="npz")) == 0
+    assert len(read_triples(io.BytesIO(made(last - np.sign(last))), format="npz")) == 1
+    refused(tmp_path, "x.npz", made(last + np.sign(last)), "is not between 0 and 9")
+
+
 @pytest.mark.parametrize("compressed", [True, False])
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr", "dia"])
 @pytest.mark.parametrize("make", [sparse.coo_array, sparse.coo_matrix])
@@ -114,6 +125,17 @@ def test_every_sparse_format_holds_what_scipy_says(kind, make, compressed):
 )
 def test_arrays_of_triples_of_the_wrong_kind(tmp_path, change, message):
     refused(tmp_path, "x.npz", archive(**GOOD | change), message)
+
+
+@pytest.mark.parametrize("first", [0xD800, 0xDFFF, 0x110000])
+def test_labels_are_text_up_to_its_last_character(tmp_path, first):
+    def labelled(code):
+        return archive(**GOOD | {"row_labels": np.array([code, 1], np.uint32).view("U1")})
+
+    beside = first + 1 if first == 0xDFFF else first - 1
+    labels = read_triples(io.BytesIO(labelled(beside)), format="npz").row_labels
+    assert labels.tolist() == [chr(beside), chr(1)]
+    refused(tmp_path, "x.npz", labelled(first), "no Unicode text")
 
 
 def test_big_endian_arrays_are_read():

@@ -8,7 +8,9 @@ from sklearn.exceptions import ConvergenceWarning
 import rankfold as rf
 from estimators.completion.rating_data import everywhere, fitted_once, model, ratings, rmse
 from rankfold.estimators.completion.alternating import Alternating
-from rankfold.estimators.completion.trials import Trials
+from rankfold.estimators.completion.choosing import _better, _mean, _ranks
+from rankfold.estimators.completion.joint import Shrinkage
+from rankfold.estimators.completion.trials import Trial, Trials
 
 
 def test_the_regularisation_is_the_best_of_those_tried():
@@ -190,3 +192,51 @@ def test_lines_that_are_too_few_for_a_part_of_them_are_taken_whole(monkeypatch):
     X, y, _ = ratings()  # 60 rows, of which a sample takes 100 at least
     path = model().fit(X, y).regularization_path_
     assert path.regularizations[1] == pytest.approx(0.7 * path.regularizations[0])
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_with_many_entries_of_noise_alone_one_rank_is_tried():
+    X, y, _ = ratings(entries=1600)
+    noise = np.random.default_rng(0).standard_normal(len(y))
+    path = model(rank="auto").fit(X, noise).rank_path_
+    assert path.ranks == (10,)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "due"),
+    [
+        (1, 9, [1, 2, 3, 4, 5, 6, 8]),
+        (1, 10, [1, 2, 3, 4, 5, 6, 8, 10]),
+        (10, 10, [10]),
+        (10, 17, [10, 13, 17]),
+        (10, 30, [10, 13, 17, 22, 29]),
+        (1, 0, []),
+    ],
+)
+def test_ranks_grow_by_one_and_then_by_a_third_up_to_the_last(first, last, due):
+    assert list(_ranks(first, last)) == due
+
+
+def test_a_trial_is_better_by_more_than_a_standard_error_of_the_differences():
+    def trial(*losses):
+        return Trial(1.0, [], [], np.array(losses), 0.0, 1.0)
+
+    old = trial(1.0, 1.0, 1.0, 1.0)
+    assert _better(trial(0.9, 0.9, 0.9, 0.9), old)
+    assert not _better(old, old)
+    assert not _better(trial(1.1, 1.1, 1.1, 1.1), old)
+    # gains of 0.5 ± 0.5 each: their mean is off by 0.25
+    assert _better(trial(0.0, 1.0, 0.0, 1.0), old)
+    assert not _better(trial(-1.0, 1.2, 1.2, 1.0), old)
+
+
+def test_a_trial_is_as_sure_as_its_losses_are_many():
+    trial = Trial(1.0, [], [], np.array([1.0, 2.0, 6.0]), 0.0, 1.0)
+    assert trial.error == 3.0
+    assert trial.standard_error == pytest.approx(np.sqrt((4 + 1 + 9) / 2 / 3))
+
+
+def test_the_shrinkage_of_folds_is_their_geometric_mean():
+    assert _mean([Shrinkage(2.0, 1.0), Shrinkage(8.0, 9.0)]) == pytest.approx((4.0, 3.0))
+    assert _mean([None, Shrinkage(2.0, 1.0)]) == pytest.approx((2.0, 1.0))
+    assert _mean([None, None]) is None

@@ -157,6 +157,14 @@ def test_every_geometry_finds_the_same_minimum(geometry):
     np.testing.assert_allclose(everywhere(model(geometry=geometry, **options).fit(X, y)), expected, atol=1e-2)
 
 
+def test_offsets_of_a_robust_fit_on_a_geometry_are_those_of_its_minimum():
+    X, y, _ = ratings()
+    options = {"regularization": 2.0, "tol": 1e-10, "loss": "huber"}
+    expected, found = (model(geometry=name, **options).fit(X, y) for name in ("auto", "full_rank"))
+    np.testing.assert_allclose(found.biases_.rows, expected.biases_.rows, atol=2e-3)
+    np.testing.assert_allclose(everywhere(found), everywhere(expected), atol=1e-2)
+
+
 def test_warm_start_goes_on_from_the_last_fit():
     X, y, _ = ratings()
     warm = model(warm_start=True, tol=1e-8).fit(X, y)

@@ -7,9 +7,13 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import rankfold as rf
 from rankfold.estimators.completion import reporting
+from rankfold.estimators.completion.choosing import fit_offsets
+from rankfold.estimators.completion.entries import completion_of
+from rankfold.selection.sampling import sample_lines
 
 DATA = rf.data.random_completion((40, 30), rank=2, oversampling=5, seed=0, noise=0.2)
 TRAIN, APART = rf.data.split(DATA, 0.2, seed=0)
@@ -164,3 +168,50 @@ def test_residuals_are_those_of_entries_held_out_or_else_of_the_fit(tmp_path, mo
         assert known(one) != known(other)
     assert known(reporting._sample(TRAIN, apart, 0)).items() <= known(apart).items()
     assert len(reporting._sample(TRAIN, apart, 0).values) == 50
+
+
+def apart(data=APART):
+    return reporting.Entries(data.rows, data.cols, data.values)
+
+
+def test_offsets_beside_a_folder_are_shrunk_as_a_part_of_it_says(monkeypatch, tmp_path):
+    monkeypatch.setattr(reporting, "FITTED", 200)
+    monkeypatch.setattr("rankfold.selection.sampling.MIN_LINES", 3)
+    folder = rf.data.sort_into(tmp_path / "sorted", TRAIN, shape=TRAIN.shape)
+    loss = rf.Loss.named("square")
+    cost = completion_of(TRAIN, None, loss, float)
+    for train, sample in ((TRAIN, None), (folder, sample_lines(cost, 200, 0))):
+        due = fit_offsets(cost, 0, sample)
+        for one, two in zip(reporting._offsets_of(train, loss), due, strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-6, atol=1e-9)
+    assert reporting._offsets_of(None, loss) is None
+
+
+def test_errors_are_those_of_each_way_to_predict():
+    model = fitted(regularization=0.5)
+    errors = reporting._errors(model, TRAIN, apart(), mean=1.5)
+    mean, b, c = fit_offsets(completion_of(TRAIN, None, "square", float))
+    by_offsets = mean + b[APART.rows] + c[APART.cols]
+    dues = [np.full(len(APART), 1.5), by_offsets, model.predict(APART)]
+    assert list(errors) == ["the mean", "offsets of rows and columns", "rankfold, rank 2"]
+    for error, due in zip(errors.values(), dues, strict=True):
+        assert error == pytest.approx(np.sqrt(np.mean((due - APART.values) ** 2)), rel=1e-6)
+    assert list(reporting._errors(model, None, apart(), mean=1.5)) == ["rankfold, rank 2"]
+
+
+def test_errors_of_labels_are_of_what_offsets_make_one_expect():
+    labels = replace(TRAIN, values=(TRAIN.values > 0) * 1.0)
+    model = rf.MatrixCompletion(2, loss="logistic", regularization=1.0, random_state=0).fit(labels)
+    held_out = apart(replace(APART, values=(APART.values > 0) * 1.0))
+    error = reporting._errors(model, labels, held_out, mean=0.5)["offsets of rows and columns"]
+    mean, b, c = fit_offsets(completion_of(labels, None, "logistic", float))
+    chances = 1 / (1 + np.exp(-(mean + b[APART.rows] + c[APART.cols])))
+    assert error == pytest.approx(np.sqrt(np.mean((chances - held_out.values) ** 2)), rel=1e-6)
+
+
+def test_coverage_is_the_part_of_entries_within_their_intervals():
+    model = fitted(bayesian=True)
+    for promised, held in reporting._coverage(model, apart()):
+        low, high = model.predict_interval(APART, promised)
+        assert held == np.mean((low <= APART.values) & (APART.values <= high))
+    assert reporting._coverage(fitted(regularization=0.5, bayesian=False), apart()) == ()

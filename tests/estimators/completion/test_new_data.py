@@ -293,3 +293,15 @@ def test_a_new_row_of_large_counts_goes_to_no_infinity():
     predicted = fitted.fold_in(entries, np.full(10, 300.0)).predict(entries)
     assert predicted.max() < 3000
     assert predicted.mean() > 50
+
+
+def test_a_line_that_no_halving_makes_better_stays_where_it_is(monkeypatch):
+    """Beside lines that get to their minimum."""
+    monkeypatch.setattr("rankfold.estimators.completion.convex_lines.HALVINGS", 1)
+    side = sorted_entries(np.arange(2), np.zeros(2, int), np.array([300.0, 0.5]), (2, 1), np.uint32, 1)
+    lines = ConvexLines(side, rf.Loss.named("poisson"), np.ones((1, 1)), np.full((2, 1), 1e-3))
+    x = np.array([[-2.0], [0.1]])
+    new, moved = lines._stepped(x)
+    assert new[0] == x[0]
+    assert new[1] < x[1]
+    assert moved.tolist() == [False, True]

@@ -9,6 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import rankfold as rf
 from rankfold.data import sort_into
 from rankfold.entries.on_disk import OnDisk
+from rankfold.estimators.completion import folder_report
+from rankfold.report import Columns, DataSummary
 
 DATA = rf.data.random_completion((50, 40), rank=2, oversampling=4, seed=0, noise=0.1)
 
@@ -88,3 +90,32 @@ def test_what_a_folder_has_is_not_given_again(folder, tmp_path):
     equal = sort_into(tmp_path / "s", ([1, 1, 2], [1, 2, 1], [4.0, 4.0, 4.0]))
     with pytest.warns(UserWarning, match=r"all 3 values are 4\.0"):
         model(rank=1).fit(equal)
+
+
+def test_what_is_told_of_entries_on_disk_is_what_memory_tells(folder):
+    names = "user", "film", "stars"
+    where = DATA.rows, DATA.cols, DATA.values, DATA.shape, "x"
+    theirs = DataSummary.of(*where, Columns(*names))
+    for given in (folder, in_parts(folder)):
+        ours = folder_report.summary_of(replace(given, names=names), "x")
+        assert (ours.columns, ours.repeated) == (theirs.columns, theirs.repeated)
+        assert not ours.searched
+        for name in ("row_counts", "col_counts"):
+            assert_array_equal(getattr(ours, name), getattr(theirs, name))
+        for name in ("mean", "deviation", "least", "largest"):
+            assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-12)
+    assert folder_report.summary_of(replace(folder, names=None), "x").columns is None
+    dense = np.full(DATA.shape, np.nan)
+    dense[DATA.rows, DATA.cols] = DATA.values
+    size = len(DATA.values)
+    for most, count in ((50, 50), (size - 1, size - 1), (size, size), (10_000, size)):
+        rows, cols, values = folder_report.sample(folder, most, seed=0)
+        assert len(values) == count
+        assert_array_equal(dense[rows, cols], values)
+        assert (len(set(zip(rows.tolist(), cols.tolist(), strict=True))) == size) == (most >= size)
+
+
+def test_other_estimators_take_their_entries_in_memory(folder):
+    for kind in (rf.ImplicitFeedback, rf.CategoricalCompletion):
+        with pytest.raises(TypeError, match="takes its entries in memory: give pairs, or Triples"):
+            kind(1).fit(folder)

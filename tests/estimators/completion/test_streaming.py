@@ -171,6 +171,17 @@ def test_files_and_pickles_go_on_alike(tmp_path):
         rf.save(found, tmp_path / "model")
 
 
+def test_what_is_folded_in_remembers_its_own_entries_alone():
+    whole = fitted()
+    assert whole.fold_in(X[:30], Y[:30]).information_ is None
+    whole.partial_fit(X[MORE], Y[MORE])
+    folded = whole.fold_in(X[:30], Y[:30])
+    assert folded.information_ is None
+    folded.partial_fit(X[30:40], Y[30:40])
+    assert folded.information_.rows.shape[0] == folded.shape_[0] < whole.shape_[0]
+    assert folded.information_.row_weights.sum() == 40
+
+
 @pytest.mark.parametrize("forget", [-0.1, 1.1, np.nan, [0.1]])
 def test_what_is_forgotten_is_a_part(forget):
     with pytest.raises(ValueError, match="forget"):

@@ -4,6 +4,7 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import rankfold as rf
 from estimators.completion.rating_data import rmse
@@ -63,6 +64,17 @@ def test_entries_at_random_places_leave_the_model_as_it_was():
 def test_what_is_not_certain_is_left_out(liked, monkeypatch):
     monkeypatch.setattr(unasked, "_CERTAIN", np.inf)
     assert model().fit(*liked[:2]).features_ == (None, None)
+
+
+def test_ctrl_c_while_they_are_tried_ends_the_choice(liked, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(unasked, "tried_out", interrupted)
+    with pytest.warns(ConvergenceWarning, match="interrupted while rank and regularization were chosen"):
+        found = model().fit(*liked[:2])
+    assert found.features_ == (None, None)
+    assert found.stop_kind_ == "interrupted"
 
 
 @pytest.mark.parametrize(

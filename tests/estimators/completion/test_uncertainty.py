@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import rankfold as rf
 from estimators.completion.rating_data import model, ratings, rmse
+from rankfold.estimators.completion import last_fit
 from rankfold.estimators.completion.bayes import finishing, judging
 from rankfold.estimators.completion.bayes.calibration import Calibration, gaussian_ends
 from rankfold.estimators.completion.bayes.variational import Variational
@@ -294,6 +295,28 @@ def test_an_interrupt_leaves_the_fit(monkeypatch, noisy, where):
     assert fitted.stop_kind_ == "interrupted"
     assert fitted.posterior_ is None
     assert np.isfinite(fitted.predict(pairs)).all()
+
+
+def test_an_interrupt_while_more_is_held_out_ends_the_choice(monkeypatch, noisy):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(last_fit, "recalibrated", interrupted)
+    with pytest.warns(ConvergenceWarning, match="interrupted while rank and regularization were chosen"):
+        fitted = model().fit(*noisy[:2])
+    assert fitted.posterior_ is None
+    assert fitted.regularization_path_ is not None
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_where_no_factor_is_left_offsets_alone_have_a_posterior(noisy, bias):
+    fitted = model(bias=bias, bayesian=True, regularization=1e6).fit(*noisy[:2])
+    assert not any(factor.any() for factor in fitted.factors_)
+    if not bias:
+        assert fitted.posterior_ is None
+    else:
+        assert fitted.posterior_.rows.shape == (60, 6)  # of two factors of 0 and the offset
+        assert fitted.predict(noisy[0][:1], return_std=True)[1] > 0
 
 
 def test_a_new_row_is_found_as_the_finish_finds_rows(noisy):

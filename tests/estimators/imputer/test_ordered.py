@@ -156,6 +156,16 @@ def test_rows_of_one_time_and_tables_without_holes():
     )
 
 
+def test_rows_of_one_time_are_in_the_order_of_the_table():
+    _, table = walks(200)
+    frame = pd.DataFrame(table, index=np.repeat(np.arange(5), 40))
+    turned = np.arange(200).reshape(5, 40)[::-1].ravel()  # later times first, and each in its own order
+    fitted, other = model("index").fit(frame), model("index").fit(frame.iloc[turned])
+    np.testing.assert_allclose(other.smoothing_.strengths, fitted.smoothing_.strengths, rtol=1e-6)
+    filled = fitted.transform(frame).to_numpy()
+    np.testing.assert_allclose(other.transform(frame.iloc[turned]).to_numpy(), filled[turned], rtol=1e-6)
+
+
 def test_a_long_table_is_looked_at_in_part(monkeypatch):
     _, table = walks()
     seen = []

@@ -102,10 +102,10 @@ class Streamed(Featured):
         mine = axis.of(self.features_)
         expected = None if mine is None else mine.expected[touched]
         entries = numbers, axis.other.of(places), values, sample_weight
-        if known is not None and about[0] is not None and about[1] is not None:
+        if known is not None:
             cost, others = self._asked(axis, *entries)
             new = said(cost.observed.plain.by_row, design(others.factors, self.bias))
-            grown = (kept * old + more for old, more in zip(about, new, strict=True))
+            grown = (kept * old + more for old, more in zip(known.of(axis, touched), new, strict=True))
             self.information_ = known.with_lines(axis, touched, *grown)
         lines = self._solved(axis, *entries, earlier, expected)
         self._replace(axis, self._index(axis).labels, whole.replaced(touched, lines))
@@ -160,12 +160,9 @@ class Streamed(Featured):
     ) -> Lines:  # fmt: skip
         """Return lines of an axis fitted to entries, at places of the other axis, which stays as it is.
 
-        `expected` is what features make one expect of them; of a line without any, what is of all such.
+        `expected` is what features make one expect of them, if there are any.
         """
         cost, others = self._asked(axis, numbers, places, values, sample_weight)
-        mine = axis.of(self.features_)
-        if expected is None and mine is not None:
-            expected = np.repeat(mine.coefficients[:1], cost.shape[0], axis=0)
         about = self.biases_.mean, others, earlier, 0.0 if expected is None else expected
         if self._swept and self.posterior_ is not None:
             return self.posterior_.solved(axis, cost, *about)

@@ -124,8 +124,7 @@ class Posterior(NamedTuple):
 
 def _beliefs(lines: Lines, bias: bool) -> Beliefs:
     means = np.column_stack([lines.factors, lines.offsets]) if bias else lines.factors
-    if lines.covariances is None:
-        raise ValueError("these lines have no covariances")
+    assert lines.covariances is not None  # lines of a model with a posterior have some
     return Beliefs(*(np.ascontiguousarray(part, np.float64) for part in (means, lines.covariances)))
 
 

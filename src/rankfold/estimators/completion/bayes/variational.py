@@ -102,8 +102,7 @@ class Variational:
     def start(self, point: FactorPair) -> State:
         """Begin at a point of `Joint`: G = [L, μ + b] and H = [R, c], or L and R without offsets."""
         G, H = (np.array(X, dtype=self.observed.dtype) for X in point)
-        if self.bias:
-            G[:, -1] -= self.centre
+        G[:, -1] -= self.centre  # 0 without offsets
         sides = tuple(self._certain(X) for X in (G, H))
         rows, cols = (self._prior(k, side) for k, side in enumerate(sides))
         error = self._squares(*point)

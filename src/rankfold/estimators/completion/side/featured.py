@@ -83,7 +83,7 @@ class Featured(Uncertainty):
         if features is not None:
             named, Z = new_traits(features, axis, labels, mine)
             if mine is not None:
-                order = np.argsort(labels, kind="stable")
+                order = np.argsort(labels)
                 at = order[np.minimum(np.searchsorted(labels, named, sorter=order), len(labels) - 1)]
                 here = labels[at] == named
                 mine.expected[at[here]] = mine.of(Z[here])

@@ -1,0 +1,51 @@
+"""Where a run starts: leading directions, as many as asked for, and no further than the cost falls."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import rankfold as rf
+from rankfold.costs.start import FLOOR, filled_up_svd, shortened
+
+
+@pytest.mark.parametrize("given", [0, 1, 2])
+def test_missing_directions_are_drawn_beside_those_there_are_with_tiny_values(given):
+    rng = np.random.default_rng(0)
+    U, V = (np.linalg.qr(rng.standard_normal((d, 2)))[0][:, :given] for d in (9, 6))
+    s = np.array([5.0, 2.0])[:given]
+    made = filled_up_svd(U, s, V, 4, seed=3) if given else filled_up_svd(U, np.zeros(1), V, 1, seed=3)
+    if not given:
+        assert made[1].tolist() == [FLOOR]
+        return
+    for X, found in ((U, made[0]), (V, made[2])):
+        assert_array_equal(found[:, :given], X)
+        assert_allclose(found.T @ found, np.eye(4), atol=1e-12)
+    assert made[1].tolist() == [*s, *[5.0 * FLOOR] * (4 - given)]
+    again, other = filled_up_svd(U, s, V, 4, seed=3), filled_up_svd(U, s, V, 4, seed=4)
+    assert_array_equal(again[0], made[0])
+    assert not np.allclose(other[0], made[0])
+
+
+def test_what_is_there_is_no_less_than_tiny_and_never_more():
+    U, V = np.eye(4)[:, :3], np.eye(5)[:, :3]
+    found = filled_up_svd(U, np.array([2.0, 1.0, 0.0]), V, 3, 0)
+    assert found[0] is U
+    assert found[1].tolist() == [2.0, 1.0, 2.0 * FLOOR]
+    assert filled_up_svd(U, np.array([np.inf, 1.0, 0.0]), V, 3, 0)[1].tolist() == [np.inf, 1.0, FLOOR]
+
+
+def test_a_start_is_halved_until_the_cost_is_lower_than_at_zero():
+    cost = rf.Completion([0, 1], [0, 1], [1.0, 300.0], (2, 2), loss="poisson")
+    s = np.array([800.0, 400.0])
+    found = shortened(cost, np.eye(2), s, np.eye(2))
+    halvings = [s / 2.0**k for k in range(12)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        lower = [cost.value(np.diag(each), np.eye(2)) < cost.value_at_zero for each in halvings]
+    assert 0 < lower.index(True) < 11
+    assert_array_equal(found, halvings[lower.index(True)])
+
+
+def test_a_start_of_a_square_is_as_long_as_its_model_says():
+    cost = rf.Completion([0, 1], [0, 1], [1.0, 3.0], (2, 2))
+    s = np.array([800.0, 400.0])
+    assert shortened(cost, np.eye(2), s, np.eye(2)) is s

@@ -1,0 +1,125 @@
+"""Steps of the method by lines: how long, in which direction, and when there is none."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import rankfold as rf
+from rankfold.estimators.completion import alternating
+from rankfold.estimators.completion.alternating import Alternating, AlternatingState, Lines
+from rankfold.geometry.full_rank import FullRankFactors
+from rankfold.problem import Counts
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+def test_other_costs_are_refused_by_name():
+    cost = rf.Completion([0, 1], [0, 1], [1.0, 2.0], (2, 2))
+    with pytest.raises(TypeError, match="minimises a cost by lines, such as Joint, not Completion"):
+        rf.minimize(rf.Problem(cost, Lines((2, 2), 1, bias=False)), Alternating())
+
+
+@pytest.mark.parametrize("unit", [2.0**-40, 1.0, 2.0**40])
+@pytest.mark.parametrize(("roundings", "found"), [(3, False), (6, True), (1e6, True)])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_fall_of_a_few_roundings_is_none_in_any_unit(unit, roundings, found, sign):
+    part = roundings * EPS  # of the value, by which the parabola falls up to t = 1
+    step = alternating._least(unit * np.array([sign, -2 * part, part]))
+    assert (step is not None) == found
+    if found:
+        assert step[0] == pytest.approx(1.0, abs=1e-6)
+        assert step[1] == pytest.approx(unit * (sign - part), rel=4 * EPS)
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "t"),
+    [
+        ([1.0, 1.0, 1.0], None),  # falls on the other side alone
+        ([1.0, 0.0, 1.0], None),
+        ([1.0, 0.0, 0.0], None),
+        ([9.0, -12.0, 22.0, -12.0, 2.25], 2.0 + np.sqrt(10 / 3) / 2),  # two minima, the second one lower
+    ],
+)
+def test_the_step_is_to_the_least_value_ahead(coefficients, t):
+    found = alternating._least(np.array(coefficients))
+    values = np.polynomial.polynomial.polyval(np.linspace(0, 4, 40_001), coefficients)
+    if t is None:
+        assert found is None
+    else:
+        assert found[1] <= values.min() + 1e-9
+        assert found[1] == pytest.approx(np.polynomial.polynomial.polyval(found[0], coefficients))
+
+
+class Along:
+    """A cost that is a function of how far the line has been followed."""
+
+    def __init__(self, function):
+        self.function, self.asked = function, []
+
+    def value(self, G, H):
+        self.asked.append((float(G[0, 0]), float(H[0, 0])))
+        return self.function(*self.asked[-1])
+
+
+def whole(function, conjugate=True, value=None):
+    """The step found from (0, 0), where G is how far the sweep was followed, H the other direction."""
+    cost = Along(function)
+    problem, zero = SimpleNamespace(cost=cost, counts=Counts()), np.zeros((1, 1))
+    state = AlternatingState(x=FullRankFactors(zero, zero), value=function(0, 0) if value is None else value)
+    sweep, other = FullRankFactors(zero + 1, zero), FullRankFactors(zero, zero + 1)
+    found = alternating._whole(problem, state, sweep, other if conjugate else sweep)
+    assert problem.counts.values == len(cost.asked)
+    return found, cost.asked, sweep, other
+
+
+def test_the_sweep_is_tried_and_then_the_direction_and_the_better_is_doubled():
+    found, asked, sweep, _ = whole(lambda g, h: (g - 1.2) ** 2 + h)
+    assert asked == [(1, 0), (0, 1), (2, 0)]
+    assert (found.step, found.value) == (1.0, pytest.approx(0.04))
+    assert found.direction is sweep
+    found, asked, _, other = whole(lambda g, h: 10 - g - 2 * h)  # no more than four sweeps
+    assert asked == [(1, 0), (0, 1), (0, 2), (0, 4)]
+    assert (found.step, found.value) == (4.0, 2.0)
+    assert found.direction is other
+    _, asked, *_ = whole(lambda g, h: 10 - g, conjugate=False)
+    assert asked == [(1, 0), (2, 0), (4, 0)]
+
+
+def test_a_direction_that_gains_no_more_than_the_sweep_is_given_up_for_it():
+    found, asked, sweep, _ = whole(lambda g, h: abs(g - 1) + abs(h - 1))
+    assert asked == [(1, 0), (0, 1), (2, 0)]
+    assert found.direction is sweep
+
+
+@pytest.mark.parametrize("unit", [2.0**-40, 1.0, -1.0, 2.0**40])
+@pytest.mark.parametrize(("roundings", "gains"), [(2, False), (8, True)])
+def test_a_gain_of_a_few_roundings_is_none(unit, roundings, gains):
+    def function(g, h):
+        return unit - (g == 1) * roundings * EPS * abs(unit)
+
+    assert (whole(function)[0] is not None) == gains
+
+
+def test_a_value_that_is_not_finite_is_no_gain():
+    found, *_ = whole(lambda g, h: np.nan if g else np.inf, value=1.0)
+    assert found is None
+
+
+def test_the_direction_is_conjugate_to_the_last_one_where_that_helps():
+    cost = SimpleNamespace(roots=(np.array([2.0]), np.array([3.0])))
+
+    def pair(g, h):
+        return FullRankFactors(np.full((1, 1), g), np.full((1, 1), h))
+
+    def direction(sweep, before, last):
+        state = AlternatingState(x=pair(0.0, 0.0), value=1.0, direction=last, sweep=before)
+        return tuple(float(part[0, 0]) for part in alternating._conjugate(cost, sweep, state))
+
+    beta = (2 * 1 + 3 * 4 - 2 * 1 * 2) / (2 * 4)  # lines count by their roots
+    assert direction(pair(1.0, 2.0), pair(2.0, 0.0), pair(1.0, 1.0)) == pytest.approx(
+        (1.0 + beta, 2.0 + beta)
+    )
+    assert direction(pair(1.0, 0.0), pair(2.0, 0.0), pair(1.0, 1.0)) == (1.0, 0.0)  # below 0: the sweep
+    assert direction(pair(1.0, 2.0), pair(0.0, 0.0), pair(1.0, 1.0)) == (1.0, 2.0)
+    assert direction(pair(1.0, 2.0), None, None) == (1.0, 2.0)
