@@ -40,7 +40,8 @@ def test_any_label_can_be_recommended_for_and_is_shown_as_it_is(model, label):
 
 
 def test_a_file_name_is_no_markup(model, tmp_path, monkeypatch):
-    assert "[/b]m" in run("info", model).stdout.replace("\n", "")
+    monkeypatch.chdir(model.parents[1])  # a table folds names that are longer than its lines
+    assert "[/b]m" in run("info", "[/b]m").stdout
     monkeypatch.chdir(tmp_path)
     Path("\x1b[2J[x]").write_bytes(model.read_bytes())
     told = run("info", "\x1b[2J[x]").stdout

@@ -43,10 +43,6 @@ def test_writes_that_end_short(name, written, tmp_path):
     "words", [("signals", "--kill", "1", "--sigint", "1", "--sigterm", "1"), ("forks", "--count", "2")]
 )
 def test_signals_at_random_moments_and_forks_while_fits_run(words):
-    source = Path(sys.modules["rankfold"].__file__).parent.parent
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("faults.py"), *words],
-        capture_output=True, text=True, timeout=300, check=False,
-        env=os.environ | {"PYTHONPATH": str(source)},
-    )  # fmt: skip
+    words = [sys.executable, Path(__file__).with_name("faults.py"), *words]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

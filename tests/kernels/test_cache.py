@@ -37,6 +37,14 @@ print(rf.__file__, rf.Completion([0], [0], [1.0], (1, 1)).value(np.zeros((1, 1))
 """
 
 
+def copied(folder, copy):
+    """Copy a folder of the library without its caches. The copy may be changed, whatever the library may."""
+    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("__pycache__"), copy_function=shutil.copyfile)
+    for place in (copy, *filter(Path.is_dir, copy.rglob("*"))):
+        place.chmod(0o755)
+    return copy
+
+
 def test_kernels_are_cached_between_processes(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     misses = [
@@ -65,8 +73,7 @@ def test_few_entries_have_one_kernel_for_all_built_in_losses_and_weights():
 def test_the_name_on_disk_changes_with_any_file_of_the_folder(tmp_path):
     kernel = sweeps.evaluation(3, 0, False, partials=False).func
     assert compiling.SOURCES in kernel._cache._cache_file._index_path
-    folder = tmp_path / "kernels"
-    shutil.copytree(Path(compiling.__file__).parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    folder = copied(Path(compiling.__file__).parent, tmp_path / "kernels")
     before = compiling.fingerprint(folder)
     assert compiling.SOURCES.startswith(before)
     found = {before}
@@ -80,12 +87,12 @@ def test_the_name_on_disk_changes_with_any_file_of_the_folder(tmp_path):
 
 def test_without_a_place_for_the_cache_kernels_are_compiled_all_the_same(tmp_path):
     """As in a read-only installation without a home: files stand where folders would have to be made."""
-    package = tmp_path / "rankfold"
-    shutil.copytree(Path(rf.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    package = copied(Path(rf.__file__).parent, tmp_path / "rankfold")
     (package / "kernels" / "__pycache__").write_text("")
     (tmp_path / "home").write_text("")
     nowhere = {name: str(tmp_path / "home") for name in ("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA")}
-    environment = {**os.environ, **nowhere, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    environment = {**os.environ, **nowhere, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop("NUMBA_CACHE_DIR", None)
     done = subprocess.run(
         [sys.executable, "-c", NO_CACHE], env=environment, capture_output=True, text=True, check=False
