@@ -2,7 +2,8 @@
 
 A quarter of an hour on two cores. Each run is the part of the suite that its condition could break, in a
 process with its own environment; `--quick` takes a part of that part. A run that this machine cannot do is
-skipped, and says why.
+skipped, and says why. On many cores, `--jobs 4` has four runs at a time share them: every worker of a run
+imports all its tests, and at its end most wait for the one that has the longest file.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import sysconfig
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -182,7 +184,8 @@ def start(run: Run, asked: argparse.Namespace, folder: Path) -> subprocess.Compl
     tests = [str(Path("tests", part)) for part in (run.quick if asked.quick else run.tests)]
     python = interpreter_for_others() if run.read_only else sys.executable
     options = (*(SOAK if asked.soak else ()), *run.options)
-    command = [python, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", *options, *tests]
+    workers = str(-(-len(os.sched_getaffinity(0)) // asked.jobs))
+    command = [python, "-m", "pytest", "-q", "-n", workers, "--dist", "loadfile", *options, *tests]
     print(
         f"\n{run.name}: {shlex.join([f'{k}={v}' for k, v in run.environment.items()] + command)}", flush=True
     )
@@ -223,12 +226,14 @@ def result_of(run: Run, asked: argparse.Namespace, folder: Path) -> tuple[str, C
     folder.mkdir()
     began = time.monotonic()
     done = start(run, asked, folder)
+    took = time.monotonic() - began
     counts = counts_of(done.stdout)
     if done.returncode != 0:
         print(done.stdout[-20_000:], done.stderr[-5_000:])
         counts["failed"] = max(1, counts["failed"] + counts["error"])
     verdict = "ok" if done.returncode == 0 else "FAILED"
-    return f"{verdict:<7} {counts['passed']:>5} passed {time.monotonic() - began:>5.0f} s", counts
+    print(f"{run.name}: {verdict}, {took:.0f} s", flush=True)
+    return f"{verdict:<7} {counts['passed']:>5} passed {took:>5.0f} s", counts
 
 
 def main() -> int:
@@ -243,6 +248,7 @@ def main() -> int:
     )
     parser.add_argument("--soak", action="store_true", help="with what `make test` leaves out")
     parser.add_argument("--seed", type=int, help="of the random order; the same in every run where CI is set")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     asked = parser.parse_args()
     if unknown := set(asked.name) - set(names):
         parser.error(f"there is no run {', '.join(sorted(unknown))}; there are {', '.join(names)}")
@@ -250,10 +256,11 @@ def main() -> int:
     chosen = [
         run for run in runs(drawn if asked.seed is None else asked.seed) if run.name in (asked.name or names)
     ]
-    with tempfile.TemporaryDirectory(prefix="rankfold-matrix-") as folder:
-        results = {run.name: result_of(run, asked, Path(folder, run.name)) for run in chosen}
-    print("\n" + "\n".join(f"{name:<12} {said}" for name, (said, _) in results.items()))
-    total = sum((counts for _, counts in results.values()), Counter())
+    temporary = tempfile.TemporaryDirectory(prefix="rankfold-matrix-")
+    with temporary as folder, ThreadPoolExecutor(asked.jobs) as pool:
+        results = list(pool.map(lambda run: result_of(run, asked, Path(folder, run.name)), chosen))
+    print("\n" + "\n".join(f"{run.name:<12} {said}" for run, (said, _) in zip(chosen, results, strict=True)))
+    total = sum((counts for _, counts in results), Counter())
     print(f"{total['passed']} passed, {total['failed']} failed")
     return 1 if total["failed"] else 0
 
