@@ -14,6 +14,7 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from rankfold.fingerprint import spread
+from rankfold.linalg.lines import Blocks
 
 Array = Any  # an array of any array-API namespace
 Products = Callable[[Array, Array], tuple[Array, Array]]
@@ -137,6 +138,10 @@ class Cost(ABC):
     def line_blocks(self, L: Array, R: Array) -> LineBlocks:
         """Return the blocks of the second derivative at L Rᵀ that belong to one row of L, or of R, each."""
         raise TypeError(f"{type(self).__name__} knows no blocks of its second derivative")
+
+    def blocks_to_invert(self, L: Array, R: Array) -> tuple[Blocks, Blocks]:
+        """Return the same blocks, for who wants no more than inverses: they need not be there all at once."""
+        return self.line_blocks(L, R)
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Return a start point as a rank-r singular value decomposition (U, s, V)."""

@@ -18,6 +18,7 @@ from rankfold.entries.given_arrays import own_sparse, real_vector, with_holes
 from rankfold.entries.lanczos import dominant_svd, random_block
 from rankfold.entries.observed import Duplicates, Observed
 from rankfold.entries.store import EntryStore, LineBlockStore, ModelStore, Operator
+from rankfold.linalg.lines import Blocks
 from rankfold.remembered import remembered
 
 # A step-size from this many entries is right to about 1/√entries: for CG as good as the exact one. 80,000
@@ -240,6 +241,12 @@ class Completion(Cost):
         if not isinstance(self.store, LineBlockStore):
             return super().line_blocks(L, R)
         return LineBlocks(*self.store.blocks(L, R, self.loss))
+
+    def blocks_to_invert(self, L: Array, R: Array) -> tuple[Blocks, Blocks]:
+        """Return the same blocks, or, in memory, what makes them one group of lines after the other."""
+        unformed = getattr(self.store, "unformed_blocks", None)
+        found = unformed(L, R, self.loss) if unformed else None
+        return self.line_blocks(L, R) if found is None else found
 
     def gradient_products(self, L: Array, R: Array) -> Products:
         """Return the function (X, Y) ↦ (S X, SᵀY) for S = ∇f(L Rᵀ), which is sparse: it is computed once."""

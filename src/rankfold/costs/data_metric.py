@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankfold.costs.base import Array, Cost, LineBlocks
+from rankfold.costs.base import Array, Cost
 from rankfold.entries.arrays import like, near
 from rankfold.linalg import gram, on_gpu, svd_of_product
-from rankfold.linalg.lines import Applied, applied, diagonal_sums, inverted
+from rankfold.linalg.lines import Applied, Blocks, applied, diagonal_sums, inverted
 from rankfold.linalg.primitives import on_host
 from rankfold.linalg.rows import added_up, at_hand, in_place_of
 from rankfold.linalg.tall import Tall, reals
@@ -71,10 +71,13 @@ class DataMetric:
         lazy_U, s, lazy_V = svd_of_product(Tall.of(L), Tall.of(R))
         roots = np.sqrt(s)
         U, V, *factors = reals([lazy_U, lazy_V, lazy_U * roots, lazy_V * roots])
-        blocks = cost.line_blocks(*factors)
+        blocks: tuple[Blocks, Blocks]
         if symmetric:
-            mean = (blocks.rows + blocks.cols) / 2
-            blocks = LineBlocks(mean, 1 * mean)  # each is worked on in place
+            of_rows, of_cols = cost.line_blocks(*factors)
+            mean = (of_rows + of_cols) / 2
+            blocks = mean, mean
+        else:
+            blocks = cost.blocks_to_invert(*factors)
         # Tr((RᵀR)⁻¹A_i)/r in the mean over the lines of both sides
         average = float(np.mean([_mean(side, Z) / s for side, Z in zip(blocks, (L, R), strict=True)]))
         if not (isfinite(average) and average > 0):
@@ -126,13 +129,13 @@ def turned(seen: Smalls, squares: Smalls) -> float:
     return max(1.0 - float(np.trace(np.linalg.solve(M, K.T @ K))) / len(K) for K, M in pairs)
 
 
-def _mean(blocks: Array, lines: Array) -> NDArray[Any]:
+def _mean(blocks: Blocks, lines: Array) -> NDArray[Any]:
     """Return the mean of the diagonals over all lines, from the blocks of those at hand."""
     mean: NDArray[Any] = added_up(lines, diagonal_sums(blocks)) / lines.shape[0]
     return mean
 
 
-def _side(blocks: Array, scale: float, basis: Array, s: NDArray[Any]) -> _Side:
+def _side(blocks: Blocks, scale: float, basis: Array, s: NDArray[Any]) -> _Side:
     """Invert scale A_i + SHARE diag(s), in single precision: it is read once for each gradient."""
     lost = 10 * float(np.finfo(s.dtype).eps)
     return _Side(basis, np.sqrt(s), inverted(blocks, scale, SHARE * s, lost))

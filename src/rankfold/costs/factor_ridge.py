@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rankfold.costs.base import Array, Cost, Evaluation, LineBlocks
 from rankfold.linalg import asarray_like, gram
+from rankfold.linalg.lines import Ridged
 
 
 @dataclass(eq=False)
@@ -65,6 +66,11 @@ class FactorRidge(Cost):
         rows, cols = self.cost.line_blocks(L, R)
         ridge = asarray_like(np.diag(self.weights), rows)
         return LineBlocks(rows + ridge, cols + ridge)
+
+    def blocks_to_invert(self, L: Array, R: Array) -> tuple[Ridged, Ridged]:
+        """Return the same, and let the ridge be added when they are inverted."""
+        rows, cols = self.cost.blocks_to_invert(L, R)
+        return Ridged(rows, self.weights), Ridged(cols, self.weights)
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array]) -> NDArray[np.float64]:
         """Coefficients along a curve: those of the cost, and those of the ridge."""

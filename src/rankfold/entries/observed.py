@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from rankfold import kernels
 from rankfold.entries.arrays import checked_factors, like
+from rankfold.entries.block_groups import UnformedBlocks
 from rankfold.entries.curves import Curve
 from rankfold.entries.operators import SparseMatrix
 from rankfold.entries.ordering import sorted_entries, striped, turned
@@ -237,6 +238,17 @@ class Observed:
         squares = (of.reshape(-1, r, r)[:, :rank, :rank] for of in (of_rows, of_cols))
         rows, cols = (np.ascontiguousarray(square) for square in squares)
         return rows, cols
+
+    def unformed_blocks(self, L: Array, R: Array, loss: EntryLoss) -> tuple[Any, Any] | None:
+        """Return the same blocks, which need not be there all at once to be inverted; None where they do."""
+        striped = max(side.stripes for side in self.sides) > 1
+        by_stripes = striped and np.shape(L)[1] < kernels.line_blocks.LARGE
+        if self.few or by_stripes or self.weighted or not loss.is_square:
+            return None
+        A, B = checked_factors(self.shape, (L,), (R,))
+        each, (of_rows, of_columns) = 1 / self.counted, self.counts
+        rows = UnformedBlocks(self.by_row, B, each, of_columns)
+        return rows, UnformedBlocks(self.by_column, A, each, of_rows)
 
     def gradient(self, L: Array, R: Array, loss: EntryLoss) -> Operator:
         """Return S, whose entries outside Ω are zero."""

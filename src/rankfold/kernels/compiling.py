@@ -38,7 +38,7 @@ def compiled(kernel: Callable[..., Any], cache: bool = True) -> Any:
         return _machine_code(kernel)
 
 
-def called(function: Callable[..., Any], *numbers: int) -> Any:
+def called(function: Callable[..., Any], *numbers: int | None) -> Any:
     """Return a nested function that kernels call, held by its module under a name made of these numbers.
 
     numba's cache knows a kernel by what it closes over, pickled. A function that its module holds is pickled

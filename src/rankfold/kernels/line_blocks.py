@@ -15,10 +15,11 @@ import functools
 from typing import Any
 
 import numpy as np
+from numba.extending import register_jitable
 
 from rankfold.kernels.chunks import chunks, chunks_in_order
 from rankfold.kernels.compiling import called, compiled
-from rankfold.kernels.layout import ONE, ahead_by, numbers
+from rankfold.kernels.layout import NOT_LOOKED_AT, ONE, ahead_by, numbers
 from rankfold.kernels.registers import (
     axpy,
     load,
@@ -34,7 +35,7 @@ from rankfold.kernels.sweeps import SQUARE, entry_losses, told
 from rankfold.kernels.tall import product
 
 LANES = 8
-_LARGE = 8  # ranks
+LARGE = 8  # ranks
 _TWO, _THREE, _FOUR = (np.uint64(n) for n in (2, 3, 4))
 _AT_ONCE = np.uint64(64)  # entries of a line whose rows are gathered before any of them is used
 
@@ -51,15 +52,14 @@ def blocks(rank: int, loss: Any, weighted: bool, few: bool = False) -> Any:
 
 @functools.cache
 def _blocks(rank: int, loss: Any, of_weighted: bool, _: bool) -> Any:
-    ahead, numbers_, any_, is_square = ahead_by(rank), numbers(of_weighted), loss is None, loss == SQUARE
-    add, line_by_line = product(rank, lower=True), rank >= _LARGE
+    numbers_, any_, is_square = numbers(of_weighted), loss is None, loss == SQUARE
+    add, line_by_line, gather = product(rank, lower=True), rank >= LARGE, _gathered(rank, loss)
 
     def kernel(  # type: ignore[no-untyped-def]
         choices, progress, bounds, indptr, indices, step, data, A, B, parameter, scale, Q
     ):
         m, constant = (choices[1], choices[0] == SQUARE) if any_ else (numbers_, is_square)
-        weighted = m > ONE if any_ else of_weighted
-        last, r, lines = np.uint64(indices.size - 1), np.uint64(rank), bounds[-1]
+        r, lines = np.uint64(rank), bounds[-1]
         stripes = np.uint64(indptr.size - 1) // lines
         rows, scaled = np.empty((_AT_ONCE, r), B.dtype), np.empty((_AT_ONCE, r), B.dtype)
         in_order = indptr[: lines + ONE] if line_by_line else indptr
@@ -67,22 +67,11 @@ def _blocks(rank: int, loss: Any, of_weighted: bool, _: bool) -> Any:
             until = stripes if line_by_line else stripe + ONE
             for i in range(bounds[c], bounds[c + ONE]):
                 for s in range(stripe, until):
-                    base, end = s * step, indptr[s * lines + i + ONE]
+                    end = indptr[s * lines + i + ONE]
                     for start in range(indptr[s * lines + i], end, _AT_ONCE):
                         count = min(_AT_ONCE, end - start)
-                        for k in range(count):
-                            p = start + k
-                            prefetch(B, base + np.uint64(indices[min(p + ahead, last)]), rank)
-                            b = load(B, base + np.uint64(indices[p]), rank)
-                            second = 2.0
-                            if not constant:
-                                w = np.float64(total(multiply_add(load(A, i, rank), b, zero(b))))
-                                y = np.float64(data[m * p])
-                                _, _, second = entry_losses(loss, choices, w, y, parameter)
-                            if weighted:
-                                second *= data[m * p + ONE]
-                            store(rows, k, b)
-                            store(scaled, k, axpy(scale * second, b, zero(b)))
+                        told = choices, constant, m, parameter, scale
+                        gather(told, i, start, count, s * step, indices, data, A, B, rows, scaled)
                         add(scaled, rows, np.uint64(0), count, Q, i * r)
                 if until == stripes:  # the upper triangle is that below
                     for k in range(r):
@@ -90,6 +79,33 @@ def _blocks(rank: int, loss: Any, of_weighted: bool, _: bool) -> Any:
                             Q[i * r + n, k] = Q[i * r + k, n]
 
     return compiled(kernel, cache=loss is None or isinstance(loss, int))
+
+
+@functools.cache
+def _gathered(rank: int, loss: Any) -> Any:
+    """Function that puts b of `count` entries of line i, from `start` on, into `rows`; scale w ℓ″ b beside.
+
+    What it is told: choices, whether ℓ″ is a constant, the numbers of an entry, the parameter and the scale.
+    """
+    ahead = ahead_by(rank)
+
+    def gather(told, i, start, count, base, indices, data, A, B, rows, scaled):  # type: ignore[no-untyped-def]
+        choices, constant, m, parameter, scale = told
+        last = np.uint64(indices.size - 1)
+        for k in range(count):
+            p = start + k
+            prefetch(B, base + np.uint64(indices[min(p + ahead, last)]), rank)
+            b = load(B, base + np.uint64(indices[p]), rank)
+            second = 2.0
+            if not constant:
+                w = np.float64(total(multiply_add(load(A, i, rank), b, zero(b))))
+                _, _, second = entry_losses(loss, choices, w, np.float64(data[m * p]), parameter)
+            if m > ONE:
+                second *= data[m * p + ONE]
+            store(rows, k, b)
+            store(scaled, k, axpy(scale * second, b, zero(b)))
+
+    return called(gather, rank, loss) if loss is None or isinstance(loss, int) else register_jitable(gather)
 
 
 def packed(lines: int, rank: int) -> tuple[int, int, int]:
@@ -106,48 +122,105 @@ def invert(rank: int) -> Any:
     semidefinite however `out` rounds it. A pivot that is `lost` of its diagonal entry, or less, is rounding:
     its unknown becomes zero.
     """
-    lanes = np.uint64(LANES)
+    lanes, take, eliminate = np.uint64(LANES), _taken(rank), _eliminated(rank)
 
     def kernel(progress, bounds, Q, scale, ridge, lost, out):  # type: ignore[no-untyped-def]
         r = np.uint64(rank)
         lines, size = np.uint64(len(Q)) // r, r * (r + ONE) // np.uint64(2)
-        q, column = np.zeros((size, LANES)), np.empty((r, LANES))
-        least, inverse = np.empty((r, LANES)), np.empty((ONE, LANES))
+        q, least = np.zeros((size, LANES)), np.empty((r, LANES))
         for c in chunks(progress, bounds.size - 1):
             for g in range(bounds[c], bounds[c + 1]):
                 for lane in range(min(lanes, lines - g * lanes)):
-                    top, at = (g * lanes + lane) * r, np.uint64(0)
-                    for k in range(r):
-                        for n in range(k + ONE):
-                            q[at + n, lane] = scale * Q[top + k, n]
-                        at += k + ONE
-                        q[at - ONE, lane] += ridge[k]
-                        least[k, lane] = lost * q[at - ONE, lane]
-                for k in range(r):
-                    own = k * (k + ONE) // np.uint64(2)
-                    for lane in range(lanes):
-                        pivot = q[own + k, lane]
-                        inverse[0, lane] = 1.0 / pivot if pivot > least[k, lane] else 0.0
-                    at = own
-                    for n in range(k + ONE, r):
-                        at += n
-                        store(column, n, load(q, at + k, LANES))
-                        f = load(inverse, np.uint64(0), LANES)
-                        f = multiply_add(f, load(column, n, LANES), zero(f))
-                        f = axpy(-1.0, f, zero(f))
-                        for j in range(k):
-                            store(q, at + j, multiply_add(f, load(q, own + j, LANES), load(q, at + j, LANES)))
-                        store(q, at + k, f)
-                        for j in range(k + ONE, n + ONE):
-                            store(q, at + j, multiply_add(f, load(column, j, LANES), load(q, at + j, LANES)))
-                    for lane in range(lanes):
-                        inverse[0, lane] = np.sqrt(inverse[0, lane])
-                        q[own + k, lane] = 1.0
-                    root = load(inverse, np.uint64(0), LANES)
-                    for j in range(own, own + k + ONE):
-                        store_narrow(out, g * size + j, multiply_add(root, load(q, j, LANES), zero(root)))
+                    take(Q, (g * lanes + lane) * r, scale, ridge, lost, lane, q, least)
+                eliminate(q, least, out, g * size)
 
     return compiled(kernel)
+
+
+@functools.cache
+def formed_and_inverted(rank: int) -> Any:
+    """Kernel for what `invert` makes of the blocks of the square loss without weights, one group at a time.
+
+    Blocks of all lines are r times as large as factors: these are never there.
+    """
+    lanes, take, eliminate = np.uint64(LANES), _taken(rank), _eliminated(rank)
+    add, gather = product(rank, lower=True), _gathered(rank, SQUARE)
+
+    def kernel(  # type: ignore[no-untyped-def]
+        progress, bounds, indptr, indices, step, data, B, each, scale, ridge, lost, lines, out
+    ):
+        r = np.uint64(rank)
+        size, stripes = r * (r + ONE) // np.uint64(2), np.uint64(indptr.size - 1) // lines
+        rows, scaled = np.empty((_AT_ONCE, r), B.dtype), np.empty((_AT_ONCE, r), B.dtype)
+        Q, q, least = np.empty((r, r), B.dtype), np.zeros((size, LANES)), np.empty((r, LANES))
+        nothing, told = zero(load(B, np.uint64(0), rank)), (NOT_LOOKED_AT, True, ONE, 0.0, each)
+        for c in chunks(progress, bounds.size - 1):
+            for g in range(bounds[c], bounds[c + 1]):
+                for lane in range(min(lanes, lines - g * lanes)):
+                    i = g * lanes + lane
+                    for k in range(r):
+                        store(Q, k, nothing)
+                    for s in range(stripes):
+                        end = indptr[s * lines + i + ONE]
+                        for start in range(indptr[s * lines + i], end, _AT_ONCE):
+                            count = min(_AT_ONCE, end - start)
+                            gather(told, i, start, count, s * step, indices, data, B, B, rows, scaled)
+                            add(scaled, rows, np.uint64(0), count, Q, np.uint64(0))
+                    take(Q, np.uint64(0), scale, ridge, lost, lane, q, least)
+                eliminate(q, least, out, g * size)
+
+    return compiled(kernel)
+
+
+@functools.cache
+def _taken(rank: int) -> Any:
+    """Function that puts scale Q + diag(ridge) of one line, r rows of Q from `top` on, into its lane of q."""
+
+    def taken(Q, top, scale, ridge, lost, lane, q, least):  # type: ignore[no-untyped-def]
+        at = np.uint64(0)
+        for k in range(np.uint64(rank)):
+            for n in range(k + ONE):
+                q[at + n, lane] = scale * Q[top + k, n]
+            at += k + ONE
+            q[at - ONE, lane] += ridge[k]
+            least[k, lane] = lost * q[at - ONE, lane]
+
+    return called(taken, rank)
+
+
+@functools.cache
+def _eliminated(rank: int) -> Any:
+    """Function that puts the rows u_k of a group of lines, as `invert` says, into `out` from `top` on."""
+    lanes = np.uint64(LANES)
+
+    def eliminated(q, least, out, top):  # type: ignore[no-untyped-def]
+        r = np.uint64(rank)
+        column, inverse = np.empty((r, LANES)), np.empty((ONE, LANES))
+        for k in range(r):
+            own = k * (k + ONE) // np.uint64(2)
+            for lane in range(lanes):
+                pivot = q[own + k, lane]
+                inverse[0, lane] = 1.0 / pivot if pivot > least[k, lane] else 0.0
+            at = own
+            for n in range(k + ONE, r):
+                at += n
+                store(column, n, load(q, at + k, LANES))
+                f = load(inverse, np.uint64(0), LANES)
+                f = multiply_add(f, load(column, n, LANES), zero(f))
+                f = axpy(-1.0, f, zero(f))
+                for j in range(k):
+                    store(q, at + j, multiply_add(f, load(q, own + j, LANES), load(q, at + j, LANES)))
+                store(q, at + k, f)
+                for j in range(k + ONE, n + ONE):
+                    store(q, at + j, multiply_add(f, load(column, j, LANES), load(q, at + j, LANES)))
+            for lane in range(lanes):
+                inverse[0, lane] = np.sqrt(inverse[0, lane])
+                q[own + k, lane] = 1.0
+            root = load(inverse, np.uint64(0), LANES)
+            for j in range(own, own + k + ONE):
+                store_narrow(out, top + j, multiply_add(root, load(q, j, LANES), zero(root)))
+
+    return called(eliminated, rank)
 
 
 @functools.cache

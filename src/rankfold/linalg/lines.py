@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,44 @@ from rankfold.linalg.memory import empty
 from rankfold.linalg.primitives import on_host
 
 Array = Any
-_CHUNKS = 64  # of groups of lines, that threads share out
+Blocks = Any  # an array (lines, r, r), or `Unformed`
+CHUNKS = 64  # of groups of lines, that threads share out
+
+
+class Unformed(Protocol):
+    """Blocks of one side that are not there: for who wants no more of them than these two answers."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(lines, r, r)."""
+
+    def diagonal_sums(self) -> NDArray[Any]:
+        """Return the sum of the diagonals."""
+
+    def inverted(self, scale: float, ridge: NDArray[Any], lost: float) -> NDArray[Any]:
+        """Return what `inverted` does."""
+
+
+@dataclass(frozen=True)
+class Ridged:
+    """Blocks A_i + diag(weights)."""
+
+    blocks: Blocks
+    weights: NDArray[Any]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(lines, r, r)."""
+        lines, r, _ = self.blocks.shape
+        return lines, r, r
+
+    def diagonal_sums(self) -> NDArray[Any]:
+        """Return the sum of the diagonals."""
+        return np.asarray(diagonal_sums(self.blocks) + self.blocks.shape[0] * self.weights)
+
+    def inverted(self, scale: float, ridge: NDArray[Any], lost: float) -> Array:
+        """Return what `inverted` does."""
+        return inverted(self.blocks, scale, ridge + scale * self.weights, lost)
 
 
 class Applied(NamedTuple):
@@ -26,12 +64,14 @@ class Applied(NamedTuple):
     x: Array
 
 
-def inverted(blocks: Array, scale: float, ridge: NDArray[Any], lost: float) -> Array:
+def inverted(blocks: Blocks, scale: float, ridge: NDArray[Any], lost: float) -> Array:
     """Return rows u_k, in single precision, with (scale A_i + diag(ridge))⁻¹ = Σ u_k u_kᵀ for each line.
 
     They lie as kernels want them, and end at the diagonal. A pivot that is `lost` of its diagonal entry, or
     less, is rounding.
     """
+    if hasattr(blocks, "inverted"):
+        return blocks.inverted(scale, ridge, lost)
     lines, r, _ = blocks.shape
     if on_gpu.holds(blocks):
         import torch
@@ -44,8 +84,8 @@ def inverted(blocks: Array, scale: float, ridge: NDArray[Any], lost: float) -> A
         return out
     inverse = np.empty(kernels.line_blocks.packed(lines, r), np.float32)
     Q = np.require(blocks, ridge.dtype, ["C", "A", "W"]).reshape(lines * r, r)
-    own = _bounds(len(inverse)), Q, scale, ridge, lost, inverse
-    kernels.pool.run(kernels.line_blocks.invert(r), _CHUNKS, lines * r**3 / 3, own)
+    own = groups(len(inverse)), Q, scale, ridge, lost, inverse
+    kernels.pool.run(kernels.line_blocks.invert(r), CHUNKS, lines * r**3 / 3, own)
     return inverse
 
 
@@ -56,10 +96,10 @@ def applied(*sides: Applied) -> list[Array]:
     outs, passes = [empty(x.shape, np.float64) for _, _, x in sides], []
     for (inverse, N, x), out in zip(sides, outs, strict=True):
         own = np.ascontiguousarray(N, np.float64)
-        passes.append((_bounds(len(inverse)), inverse, own, np.ascontiguousarray(own.T), x, out))
+        passes.append((groups(len(inverse)), inverse, own, np.ascontiguousarray(own.T), x, out))
     r = outs[0].shape[1]
     work = 3 * r * sum(out.size for out in outs)
-    kernels.pool.run(kernels.line_blocks.solve(r), _CHUNKS, work, *passes)
+    kernels.pool.run(kernels.line_blocks.solve(r), CHUNKS, work, *passes)
     return [out.astype(x.dtype, copy=False) for out, (_, _, x) in zip(outs, sides, strict=True)]
 
 
@@ -80,13 +120,16 @@ def applied_there(smalls: Array, *sides: tuple[Array, Array]) -> list[Array]:
     return outs
 
 
-def diagonal_sums(blocks: Array) -> NDArray[Any]:
+def diagonal_sums(blocks: Blocks) -> NDArray[Any]:
     """Return the sum of the diagonals of the blocks, on the host."""
+    if hasattr(blocks, "diagonal_sums"):
+        return np.asarray(blocks.diagonal_sums())
     if on_gpu.holds(blocks):
         return on_host(blocks.diagonal(dim1=1, dim2=2).double().sum(0))
     return np.asarray(np.einsum("ikk->k", blocks))
 
 
 @functools.lru_cache(maxsize=64)
-def _bounds(groups: int) -> NDArray[np.uint64]:
-    return np.linspace(0, groups, min(_CHUNKS, groups) + 1).astype(np.uint64)
+def groups(count: int) -> NDArray[np.uint64]:
+    """Bounds of chunks of so many groups of lines."""
+    return np.linspace(0, count, min(CHUNKS, count) + 1).astype(np.uint64)
