@@ -311,18 +311,6 @@ def _shuffled(builder: Any, v: Any, w: Any, places: Sequence[int]) -> Any:
     return builder.shuffle_vector(v, w, ir.Constant(ir.VectorType(I32, len(places)), list(places)))
 
 
-@intrinsic
-def both(typing: Any, x: Any, y: Any) -> Any:
-    """Sums of the numbers of two rows, as a row of two."""
-    two = Row(2, x.dtype)
-
-    def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        sums = _interleaved(builder, *(_gathered(builder, x, arg) for arg in args))
-        return _row(builder, two, [_halved(builder, sums, 4)])
-
-    return two(x, y), codegen
-
-
 @intrinsic(prefer_literal=True)
 def lane(typing: Any, x: Any, k: Any) -> Any:
     """Number k, a constant, of a row of few."""

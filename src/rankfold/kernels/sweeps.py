@@ -42,7 +42,6 @@ from rankfold.kernels.compiling import compiled
 from rankfold.kernels.layout import NOT_LOOKED_AT, ONE, SIDE_BY_SIDE, ahead_by, numbers, places
 from rankfold.kernels.registers import (
     axpy,
-    both,
     four_zeros,
     lane,
     load,
@@ -247,10 +246,8 @@ def _derivative(rank: int, loss: Any, of_weighted: bool, of_model: bool) -> Any:
                     j = each * (base + np.uint64(indices[p]))
                     b = load(Bs[0], j, rank)
                     db = load(Bs[1], j + shift, rank)
-                    found = both(
-                        multiply_add(a, b, zero(a)), multiply_add(a, db, multiply_add(da, b, zero(a)))
-                    )
-                    w, dw = np.float64(lane(found, 0)), np.float64(lane(found, 1))
+                    w = np.float64(total(multiply_add(a, b, zero(a))))
+                    dw = np.float64(total(multiply_add(a, db, multiply_add(da, b, zero(a)))))
                     _, slope, second = entry_losses(loss, choices, w, np.float64(data[m * p]), parameter)
                     weight = scale * data[m * p + ONE] if weighted else scale
                     if model:
