@@ -116,6 +116,13 @@ def test_the_noise_floor_is_a_gain_of_a_thousand_roundings(here, monkeypatch):
     assert at_noise_floor(here, direction, -1e9, 0.0)
 
 
+def test_rounding_hides_a_change_of_ten_roundings(here):
+    noise = here.noise
+    assert [line_search._hidden(here, units * noise) for units in (9.9, -9.9, 10.1, -10.1)] == [
+        True, True, False, False,
+    ]  # fmt: skip
+
+
 def test_the_first_guess_for_other_costs_is_newton_s():
     problem = rf.Problem(DenseCost((9, 7)), rf.FullRank((9, 7), 3, metric="euclidean"))
     here = problem.at(problem.geometry.random_point(0))
