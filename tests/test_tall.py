@@ -46,6 +46,16 @@ def passes(monkeypatch):
     return seen
 
 
+@pytest.mark.parametrize(
+    ("rows", "rank", "chunks"),
+    [(0, 1, 1), (127, 1, 1), (256, 1, 2), (383, 4, 2), (640, 10, 2), (959, 10, 2), (10**5, 4, 64)],
+)
+def test_chunks_have_many_rows_beside_their_sums(rows, rank, chunks):
+    """128 of them, 32 r where that is more, and there are no more than 64 chunks."""
+    cuts = kernels.tall.cuts(rows, rank)
+    assert (cuts.size - 1, cuts[0], cuts[-1]) == (chunks, 0, rows)
+
+
 @pytest.mark.parametrize(("rank", "dtype"), KINDS)
 def test_grams_of_several_pairs(rank, dtype):
     A, B, C = tall(rank, dtype=dtype)

@@ -17,6 +17,7 @@ from pyarrow import parquet
 import rankfold as rf
 from data.spilled import MEMORY, Labelled, assert_same, draw, tiny
 from rankfold.data import DataFileError, SortedFolder, sort_into
+from rankfold.data.spill.folder import HELD_OUT
 from rankfold.data.spill.sorting import bytes_of
 from rankfold.data.spill.sources import Reading
 from rankfold.data.spill.steps import Options
@@ -159,6 +160,7 @@ def test_entries_are_held_out_at_random(tmp_path):
     assert_array_equal(again.held_out[2], values)
     assert not np.array_equal(other.held_out[2][:50], values[:50])
     assert len(sort_into(tmp_path / "all", paths).held_out[2]) == 0
+    assert not (tmp_path / "all" / HELD_OUT).exists()
 
 
 def test_memory_stays_bounded(tmp_path):

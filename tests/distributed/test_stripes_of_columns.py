@@ -13,6 +13,9 @@ from rankfold.distributed import Group, Places, Sharded, SpreadEntries, SpreadTr
 from rankfold.distributed.collectives import Coming
 from rankfold.distributed.stripes import COLUMNS, ENTRIES, Homeward, Stripes, stripes_that_pay
 from rankfold.estimators.completion import spread_report
+from rankfold.estimators.completion.choosing import Choice
+from rankfold.estimators.completion.joint import Shrinkage
+from rankfold.estimators.completion.spread import _Penalised
 from rankfold.estimators.completion.spread_entries import _pattern
 from rankfold.linalg.primitives import on_host
 from rankfold.linalg.rows import is_spread, whole
@@ -261,6 +264,23 @@ def test_more_regularisation_than_the_data_can_bear_leaves_the_offsets(data, bia
         assert found.stop_reason_ == "with this regularization, W = 0 is best"
         assert found.trace_[-1].value > 0
         np.testing.assert_allclose(found.predict(places), alone.predict(places), atol=0.02)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_what_offsets_take_is_left_to_no_factor(data, bias):
+    """50 more everywhere is a matter of offsets, if there are any: neither the largest λ nor the start."""
+    choice = Choice(RANK, 1.0, Shrinkage(0.5, 2.0) if bias else None)
+
+    def started(values):
+        fit = _Penalised.of(rf.Completion.from_observed(share(Group(), data, values=values)), choice)
+        problem = rf.Problem(fit.cost, rf.FullRank(SHAPE, RANK))
+        largest, x0 = fit.started(problem, RANK, 0)
+        L, R = (whole(factor) for factor in problem.geometry.factors(x0))
+        return largest, L @ R.T
+
+    (one, W), (two, V) = started(data.values), started(data.values + 50.0)
+    assert (two == pytest.approx(one, rel=1e-6)) == bias
+    assert np.allclose(W, V, atol=1e-6 * one) == bias
 
 
 def test_what_is_told_of_spread_entries_is_what_memory_tells(data):

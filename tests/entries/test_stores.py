@@ -16,7 +16,7 @@ from costs.losses import FORMULAS, named
 from entries import dense_entries as dense
 from entries.stores import STORES, Entries, draw, factors
 from rankfold.entries.store import LineBlockStore, ModelStore
-from rankfold.kernels import layout
+from rankfold.kernels import layout, sweeps
 
 on_gpu = {"gpu": [pytest.mark.gpu]}
 every_store = pytest.mark.parametrize(
@@ -157,6 +157,36 @@ def test_many_entries_have_kernels_of_their_loss(weighted):
         model = dense.model(entries, "logistic", *points)
         for actual, desired in zip(store.gauss_newton(*points, loss_of("logistic")), model, strict=True):
             close(actual, desired)
+
+
+# In registers of any processor there is room for several rows of rank 3, and in none for those of rank 33.
+@pytest.mark.parametrize(
+    ("where", "rank", "dtype"),
+    [("memory", 3, "f8"), ("memory, in stripes", 3, "f8"), ("memory", 3, "f4"), ("memory", 33, "f8")],
+)
+def test_many_entries_are_taken_several_at_a_time(where, rank, dtype):
+    """Lines of 0 to 30 entries; of three stripes, of up to 11 in each."""
+    rows, cols = np.tril_indices(31, -1)
+    values = np.random.default_rng(0).standard_normal(rows.size)
+    entries = Entries(rows, cols, values.astype(dtype), (31, 31))
+    points = [point.astype(dtype) for point in factors(entries.shape, rank)]
+    truth = dense.passes(entries, "square", *(point.astype(float) for point in points))
+    tolerance = 1e-11 if dtype == "f8" else 1e-5
+    with widths(True):
+        store = STORES[where](entries)
+        for found, due in zip(all_passes(store, SQUARE, *points), truth, strict=True):
+            close(found, due, tolerance)
+        if (where, rank, dtype) == ("memory", 3, "f8"):
+            close(store.value(*points[:2], SQUARE), truth[0])
+            model = dense.model(entries, "square", *points)
+            for found, due in zip(store.gauss_newton(*points, SQUARE), model, strict=True):
+                close(found, due)
+
+
+def test_several_at_a_time_are_entries_without_weights_of_the_square_loss():
+    square, other = sweeps.SQUARE, sweeps.SQUARE + 1
+    cases = [(3, square, False), (3, square, True), (3, other, False), (3, None, False), (33, square, False)]
+    assert [sweeps.by_several(*case) for case in cases] == [True, False, False, False, False]
 
 
 WAVE = rf.Loss.from_functions(

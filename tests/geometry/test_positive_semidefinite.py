@@ -100,6 +100,17 @@ def test_descending_pairs_are_the_least_eigenvalues_outside_the_matrix():
     assert_allclose(np.abs(np.sum(U * E[:, :2], axis=0)), 1.0, atol=0.05)
 
 
+def test_no_more_pairs_descend_than_eigenvalues_are_negative():
+    """Eigenvalues of S are far below 1: −0.08 in the first direction, 0.16 in the others."""
+    cost = rf.Completion.from_dense(np.diag([1.0, -2.0, -2.0, -2.0, -2.0]))
+    Y = np.zeros((5, 1))
+    Y[4] = 1e-3
+    down, s, U = descending_pairs(cost, Y, Y, 2)
+    assert_allclose(s, [0.08])
+    assert_allclose(abs(U), np.eye(5)[:, :1], atol=1e-9)
+    assert_allclose(down, -U)
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_growth_lowers_the_value_and_stays_semidefinite(metric):
     data = rf.data.random_completion((40, 40), rank=3, oversampling=5, seed=0)

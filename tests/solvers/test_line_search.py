@@ -1,6 +1,7 @@
 """The parts of the line searches, against their definitions."""
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -116,6 +117,13 @@ def test_the_noise_floor_is_a_gain_of_a_thousand_roundings(here, monkeypatch):
     assert at_noise_floor(here, direction, -1e9, 0.0)
 
 
+def test_rounding_hides_a_change_of_ten_roundings(here):
+    noise = here.noise
+    assert [line_search._hidden(here, units * noise) for units in (9.9, -9.9, 10.1, -10.1)] == [
+        True, True, False, False,
+    ]  # fmt: skip
+
+
 def test_the_first_guess_for_other_costs_is_newton_s():
     problem = rf.Problem(DenseCost((9, 7)), rf.FullRank((9, 7), 3, metric="euclidean"))
     here = problem.at(problem.geometry.random_point(0))
@@ -153,8 +161,21 @@ def test_interpolation_halves_a_bracket_that_ends_where_the_cost_is_infinite():
     assert _between(cubic(0.0), _Trial(3.0, np.inf, np.inf, None)) == 1.5
 
 
-def test_interpolation_halves_a_bracket_without_a_minimum():
-    assert _between(_Trial(0.0, 0.0, -1.0, None), _Trial(2.0, -2.0, -1.0, None)) == pytest.approx(1.0)
+@pytest.mark.parametrize("lower", [2.0, 4 / 3])  # a line, and a cubic that falls everywhere
+def test_interpolation_halves_a_bracket_without_a_minimum(lower):
+    assert _between(_Trial(0.0, 0.0, -1.0, None), _Trial(2.0, -lower, -1.0, None)) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("coefficients", [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 0.0, 2.0], [3.0, 0.0, 0.0]])
+def test_no_step_where_the_polynomial_does_not_fall(coefficients):
+    assert minimiser(np.array(coefficients)) == 0.0
+    assert minimiser(np.array([3.0, -1.0, 0.5])) == pytest.approx(1.0)
+
+
+def test_a_value_falls_by_what_was_promised_and_by_more_than_rounding():
+    at = SimpleNamespace(value=4.0, noise=0.5)
+    cases = [(3.25, -0.75), (3.25, -1.0), (3.5, -0.25), (3.0, 0.0)]
+    assert [line_search._falls(at, *case) for case in cases] == [True, False, False, True]
 
 
 @pytest.mark.parametrize("coefficients", [[0.0, np.inf, 1.0], [0.0, -1.0, np.nan]])

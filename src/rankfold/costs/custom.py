@@ -200,7 +200,7 @@ def _differences(partials: Partials, L: Array, R: Array, dL: Array, dR: Array) -
     size = float(np.sqrt(_square(L) + _square(R)))
     step = float(np.sqrt(_square(dL) + _square(dR)))
     if step == 0.0:
-        return 0 * dL, 0 * dR
+        return dL, dR  # both are 0
     # eps^(1/3) balances truncation, of order h², against rounding, of order eps/h
     h = eps(L) ** (1 / 3) * max(size, 1e-8) / step
     _, *above = partials(L + h * dL, R + h * dR)

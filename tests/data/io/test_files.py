@@ -121,6 +121,12 @@ def test_zeros_in_front_are_noticed(text):
     assert text_module.may_hide_text(f"{text}\n".encode())
 
 
+@pytest.mark.parametrize("separator", [",", ";", "|", "\t", " "])
+def test_zeros_in_front_are_noticed_behind_any_separator(separator):
+    assert text_module.may_hide_text(separator.join(["5", "07", "2\n"]).encode())
+    assert not text_module.may_hide_text(separator.join(["5", "70", "2\n"]).encode())
+
+
 @pytest.mark.parametrize("text", ["100,200,3", "0,0,0", "1,2,1.05", "1,2,0.05", "1,2,1e-05\n1,2,1E+05", "0"])
 def test_other_zeros_raise_no_alarm(text):
     assert not text_module.may_hide_text(f"{text}\n".encode())

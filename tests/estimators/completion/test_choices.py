@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 import rankfold as rf
 from estimators.completion.rating_data import everywhere, fitted_once, model, ratings, rmse
 from rankfold.estimators.completion.alternating import Alternating
-from rankfold.estimators.completion.choosing import _better, _mean, _ranks
+from rankfold.estimators.completion.choosing import _better, _mean, _ranks, choose
 from rankfold.estimators.completion.joint import Shrinkage
 from rankfold.estimators.completion.trials import Trial, Trials
 
@@ -102,6 +102,16 @@ def test_ctrl_c_while_rank_and_weight_are_chosen_keeps_the_best_model_so_far(mon
     assert np.isfinite(everywhere(fitted)).all()
     if steps == 60:
         assert rmse(everywhere(fitted), truth) < truth.std()
+
+
+def test_ctrl_c_before_the_first_fit_leaves_the_weight_that_was_given(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Trials, "settled", interrupted)
+    data = rf.data.random_completion((30, 20), rank=1, oversampling=5, seed=0)
+    choice = choose(rf.Completion.from_triples(data), True, 2, 0.7, 0, 0)
+    assert (choice.interrupted, choice.rank, choice.weight, choice.path) == (True, 2, 0.7, None)
 
 
 def test_verbose_tells_of_every_rank_or_weight_tried(capsys):

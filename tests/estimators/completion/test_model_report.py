@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -215,3 +216,13 @@ def test_coverage_is_the_part_of_entries_within_their_intervals():
         low, high = model.predict_interval(APART, promised)
         assert held == np.mean((low <= APART.values) & (APART.values <= high))
     assert reporting._coverage(fitted(regularization=0.5, bayesian=False), apart()) == ()
+
+
+def test_the_ends_of_an_interval_belong_to_it():
+    model = SimpleNamespace(
+        posterior_=SimpleNamespace(ends=lambda part: (-1.0, 2.0)),
+        expected_at=lambda rows, cols: 10.0 * rows,
+        std_at=lambda rows, cols: 0.5,
+    )
+    held_out = np.arange(4), np.arange(4), np.array([-0.5, 11.0, 19.4, 31.1])
+    assert dict(reporting._coverage(model, held_out)) == dict.fromkeys(reporting.PROMISED, 0.5)

@@ -24,7 +24,8 @@ from rankfold.estimators.completion.bayes.beliefs import (
     triangle,
     variances,
 )
-from rankfold.estimators.completion.bayes.posterior import centred
+from rankfold.estimators.completion.bayes.finishing import _widened
+from rankfold.estimators.completion.bayes.posterior import centred, centred_coefficients
 from rankfold.estimators.completion.bayes.variational import Variational, posteriors, products
 from rankfold.estimators.completion.side.expecting import Expecting, Ridges
 
@@ -102,7 +103,8 @@ def expected_squares(side, lines, other, bias):
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("stripes", "rank"), [(1, RANK), (3, RANK), (1, 9)])
+# With ranks 1 and 7, one number more or less of a line takes another block.
+@pytest.mark.parametrize(("stripes", "rank"), [(1, RANK), (3, RANK), (1, 1), (1, 7), (1, 9)])
 def test_posteriors_are_those_of_the_textbook(bias, weighted, stripes, rank):
     d = rank + bias
     given, other, prior = entries(weighted, stripes), side(LENGTH, d, 3), a_prior(d)
@@ -435,6 +437,48 @@ def test_centred_beliefs_predict_the_same(bias):
     spread = variances(Beliefs(*(a[i] for a in rows)), Beliefs(*(a[j] for a in cols)), bias)
     np.testing.assert_allclose(posterior.deviations((L, R), i, j) ** 2, spread + state.noise, rtol=1e-9)
     assert all(not prior.mean.any() for prior in posterior.priors)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_centred_lines_are_expected_of_the_same_traits(bias):
+    """Each side is what its own traits make one expect, before and after."""
+    model, state = swept(data(), bias)
+    rng = np.random.default_rng(5)
+    traits = [rng.standard_normal((n, k)) for n, k in zip((30, 20), (2, 3), strict=True)]
+    A = [rng.standard_normal((Z.shape[1], RANK + bias)) for Z in traits]
+    sides = [
+        side._replace(means=prior.mean + Z @ B)
+        for side, prior, Z, B in zip(state.sides, state.priors, traits, A, strict=True)
+    ]
+    state = state._replace(sides=tuple(sides), coefficients=tuple(A))
+    factors, offsets, _ = centred(state, bias, model.centre, 5, None)
+    found = centred_coefficients(state, bias)
+    for X, of_lines, Z, B in zip(factors, offsets[1:], traits, found, strict=True):
+        lines = np.column_stack([X, of_lines]) if bias else X
+        np.testing.assert_allclose(np.column_stack([np.ones(len(Z)), Z]) @ B, lines, atol=1e-10)
+    without = centred_coefficients(state._replace(coefficients=(None, A[1])), bias)
+    assert without[0] is None
+    np.testing.assert_array_equal(without[1], found[1])
+
+
+def test_offsets_alone_get_factors_of_nothing():
+    observed = data()
+    _, state = swept(observed, start=point(observed, rank=0))
+    A = np.array([[0.5], [-2.0]])
+    state = state._replace(coefficients=(A, None))
+    wide = _widened(state, 3)
+    assert _widened(state, 1) is state
+    np.testing.assert_array_equal(wide.coefficients[0], np.column_stack([np.zeros((2, 2)), A]))
+    assert wide.coefficients[1] is None
+    last = np.diag([0.0, 0.0, 1.0])
+    for k in range(2):
+        before, side = state.sides[k], wide.sides[k]
+        np.testing.assert_array_equal(side.means, np.pad(before.means, ((0, 0), (2, 0))))
+        np.testing.assert_array_equal(square(side.covariances, 3), last * before.covariances[:, :, None])
+        for found, was in zip(wide.priors[k][:2], state.priors[k][:2], strict=True):
+            np.testing.assert_array_equal(found, [0.0, 0.0, *was])
+        np.testing.assert_array_equal(wide.priors[k].covariance, last * state.priors[k].covariance)
+        assert wide.priors[k].least == state.priors[k].least
 
 
 def test_a_line_never_seen_is_drawn_from_the_prior():

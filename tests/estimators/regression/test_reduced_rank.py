@@ -287,6 +287,13 @@ def test_wrong_data_are_named():
         Model().fit(X, Y)
 
 
+def test_names_of_responses_are_objects_as_scikit_learn_s_are():
+    pd = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    model = rf.ReducedRankRegression(rank=1).fit(X, pd.DataFrame(X[:, :2], columns=["a", "longer"]))
+    assert (model.target_names_.tolist(), model.target_names_.dtype) == (["a", "longer"], object)
+
+
 def test_responses_of_which_only_some_have_names():
     pd = pytest.importorskip("pandas")
     X = np.random.default_rng(0).standard_normal((20, 3))
