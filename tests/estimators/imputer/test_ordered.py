@@ -204,3 +204,13 @@ def test_columns_of_a_table_need_not_have_names():
     filled = model().fit_transform(pd.DataFrame(table))
     assert filled.columns.tolist() == [0, 1, 2, 3, 4, 5]
     np.testing.assert_array_equal(filled.to_numpy(), model().fit_transform(table))
+
+
+def test_a_table_of_one_row_has_no_neighbours():
+    table = np.vstack([np.arange(4.0), np.ones(4)])
+    table[1, 2] = np.nan
+    fitted = model().fit(table)
+    one = ordered.chosen(FactorModel(fitted.offset_, fitted.factors_, fitted.noise_variance_), table[:1],
+                         np.ones((1, 4), bool), np.zeros(1), np.random.default_rng(0))  # fmt: skip
+    assert not one.strengths.any()
+    assert np.isfinite(fitted.transform(table[1:])).all()
