@@ -281,3 +281,15 @@ def test_numbers_of_bytes():
 )
 def test_a_512th_of_memory_is_read_at_a_time_within_bounds(memory, limit):
     assert Options("float64", "keep", 0.0, 0, memory).limit == limit
+
+
+@pytest.mark.parametrize("memory", ["1PB", "GB", "-1GB", "1 G", "1,5GB", "nan", "", "1GBB", "1e9"])
+def test_what_is_no_number_of_bytes_is_named(memory):
+    with pytest.raises(ValueError, match="memory must be a number of bytes, such as '1GB'"):
+        bytes_of(memory)
+
+
+def test_less_memory_than_a_sort_needs_is_refused():
+    for memory in ((1 << 24) - 1, "15.9MiB", 0):
+        with pytest.raises(ValueError, match="memory must be at least 16 MiB"):
+            bytes_of(memory)
