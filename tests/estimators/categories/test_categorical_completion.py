@@ -227,3 +227,8 @@ def test_a_model_is_saved(tmp_path):
         setattr(changed, name, wrong)
         with pytest.raises(ValueError, match=message):
             rf.save(changed, tmp_path / "model")
+
+
+def test_of_two_entries_one_is_held_out():
+    found = rf.CategoricalCompletion(random_state=0).fit([("a", "x"), ("b", "x")], ["yes", "no"])
+    assert found.rank_path_.ranks[0] == 1

@@ -123,3 +123,9 @@ def test_the_direction_is_conjugate_to_the_last_one_where_that_helps():
     assert direction(pair(1.0, 0.0), pair(2.0, 0.0), pair(1.0, 1.0)) == (1.0, 0.0)  # below 0: the sweep
     assert direction(pair(1.0, 2.0), pair(0.0, 0.0), pair(1.0, 1.0)) == (1.0, 2.0)
     assert direction(pair(1.0, 2.0), None, None) == (1.0, 2.0)
+
+
+def test_a_run_that_goes_on_is_at_no_minimum():
+    zero = FullRankFactors(np.zeros((1, 1)), np.zeros((1, 1)))
+    state = AlternatingState(x=zero, value=1.0)
+    assert (state.stalled, state.stationary, state.gradient_free) == ("", False, True)

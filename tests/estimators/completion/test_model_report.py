@@ -215,3 +215,30 @@ def test_coverage_is_the_part_of_entries_within_their_intervals():
         low, high = model.predict_interval(APART, promised)
         assert held == np.mean((low <= APART.values) & (APART.values <= high))
     assert reporting._coverage(fitted(regularization=0.5, bayesian=False), apart()) == ()
+
+
+def test_a_sample_may_have_any_of_the_entries(monkeypatch, tmp_path):
+    few = rf.data.Triples(np.arange(3), np.arange(3), np.arange(3.0), (3, 3))
+    monkeypatch.setattr(reporting, "SAMPLE", 2)
+    drawn = [reporting._sample(few, None, seed) for seed in range(20)]
+    assert {int(i) for found in drawn for i in found.rows} == {0, 1, 2}
+    folder = rf.data.sort_into(tmp_path / "sorted", few, shape=few.shape)
+    drawn = [reporting._sample(folder, None, seed) for seed in range(20)]
+    assert {int(i) for found in drawn for i in found.rows} == {0, 1, 2}
+
+
+def test_what_is_kept_to_report_on_has_the_names_of_its_columns(monkeypatch):
+    names = "who", "what", "stars"
+    first = replace(rf.data.Triples(TRAIN.rows, TRAIN.cols, TRAIN.values, TRAIN.shape), names=names)
+    more = rf.data.Triples(APART.rows, APART.cols, APART.values, (50, 60))
+    both = reporting.kept_entries(first, more)
+    assert (both.names, both.shape, len(both)) == (names, (50, 60), len(TRAIN) + len(APART))
+    np.testing.assert_array_equal(both.values, [*TRAIN.values, *APART.values])
+    monkeypatch.setattr(reporting, "KEPT", 100)
+    part = reporting.kept_entries(first, more)
+    assert (part.names, part.shape, len(part)) == (names, (50, 60), 100)
+
+
+def test_a_model_with_a_loss_of_its_own_parameter_reports():
+    model = rf.MatrixCompletion(2, loss=rf.Loss.huber(0.5), regularization=0.5, random_state=0).fit(TRAIN)
+    assert "40 × 30" in report_of(model, APART)

@@ -102,7 +102,7 @@ def test_with_a_weight_that_is_given_shrinkages_are_settled(bias, told, fits):
 
 
 @pytest.mark.parametrize(
-    ("bias", "told", "left"), [(True, [SAME, SAME, OTHER], 1), (True, [OTHER, ONE] * 5, 3), (False, [ONE], 0)]
+    ("bias", "told", "left"), [(True, [SAME, SAME, OTHER], 1), (True, [OTHER, ONE] * 5, 3), (False, [], 0)]
 )
 def test_offsets_alone_are_fitted_until_their_shrinkage_settles(bias, told, left):
     trials_ = Told(bias=bias, shrinkages=(remaining := iter(told)))
