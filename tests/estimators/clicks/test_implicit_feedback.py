@@ -195,6 +195,8 @@ def test_few_clicks_of_many_users_and_items_are_fitted_with_the_first_rank():
 def test_a_penalty_that_is_too_high_leaves_nothing():
     none = model(regularization=1e6).fit(clicks()[0])
     assert none.stop_reason_ == "with this regularization, W = 0 is best"
+    (row,) = none.trace_
+    assert (row.iteration, row.gradient_norm, row.seconds) == (0, 0.0, 0.0)
     assert none.converged_
     assert not any(factor.any() for factor in none.factors_)
 

@@ -216,6 +216,8 @@ def test_more_regularisation_than_the_data_can_bear_leaves_the_offsets():
     assert not fitted.factors_[1].any()
     assert fitted.converged_
     assert "W = 0 is best" in fitted.stop_reason_
+    (row,) = fitted.trace_
+    assert (row.iteration, row.gradient_norm, row.seconds) == (0, 0.0, 0.0)
     mean, b, c = fitted.biases_
     np.testing.assert_allclose(everywhere(fitted), mean + b[:, None] + c)
 

@@ -10,9 +10,11 @@ import pandas as pd
 import pytest
 
 import rankfold as rf
+from rankfold.costs.offsets import Offsets
 from rankfold.estimators.completion import reporting
 from rankfold.estimators.completion.choosing import fit_offsets
 from rankfold.estimators.completion.entries import completion_of
+from rankfold.estimators.completion.offsets import predictions
 from rankfold.selection.sampling import sample_lines
 
 DATA = rf.data.random_completion((40, 30), rank=2, oversampling=5, seed=0, noise=0.2)
@@ -242,3 +244,9 @@ def test_what_is_kept_to_report_on_has_the_names_of_its_columns(monkeypatch):
 def test_a_model_with_a_loss_of_its_own_parameter_reports():
     model = rf.MatrixCompletion(2, loss=rf.Loss.huber(0.5), regularization=0.5, random_state=0).fit(TRAIN)
     assert "40 × 30" in report_of(model, APART)
+
+
+def test_offsets_of_what_was_never_seen_are_zero():
+    offsets = Offsets(3.0, np.array([0.5, 0.25]), np.array([10.0, 20.0, 30.0]))
+    found = predictions(offsets, np.array([-1, 1, 0, -1]), np.array([2, -1, 0, -1]))
+    assert found.tolist() == [33.0, 3.25, 13.5, 3.0]

@@ -214,3 +214,14 @@ def test_a_table_of_one_row_has_no_neighbours():
                          np.ones((1, 4), bool), np.zeros(1), np.random.default_rng(0))  # fmt: skip
     assert not one.strengths.any()
     assert np.isfinite(fitted.transform(table[1:])).all()
+
+
+def test_a_part_of_a_long_table_is_somewhere_in_it(monkeypatch):
+    monkeypatch.setattr(ordered, "_MOST_ROWS", 8)
+    monkeypatch.setattr(ordered, "_tried", lambda index: seen.append(index.tolist()) or np.ones(1))
+    seen = []
+    known = np.ones((10, 4), bool)
+    plain = FactorModel(np.zeros(4), np.ones((4, 1)), np.ones(4))
+    for seed in range(20):
+        ordered.chosen(plain, np.zeros((10, 4)), known, np.arange(10.0), np.random.default_rng(seed))
+    assert {tuple(index) for index in seen} == {tuple(range(k, k + 8)) for k in range(3)}

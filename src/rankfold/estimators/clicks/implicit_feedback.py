@@ -241,7 +241,7 @@ class ImplicitFeedback(Recommender, BaseEstimator):
         if choice.point is not None:
             start = cost.completed(*choice.point)
         if choice.weight >= largest:
-            start = 0 * start[0], 0 * start[1]
+            start = np.zeros_like(start[0]), np.zeros_like(start[1])
         if choice.interrupted or choice.weight >= largest:
             self._take(cost, start, choice.interrupted)
             return
