@@ -18,7 +18,7 @@ import rankfold as rf
 from data.spilled import MEMORY, Labelled, assert_same, draw, tiny
 from rankfold.data import DataFileError, SortedFolder, sort_into
 from rankfold.data.spill.sorting import bytes_of
-from rankfold.data.spill.sources import Reading
+from rankfold.data.spill.sources import Reading, is_files
 from rankfold.data.spill.steps import Options
 
 
@@ -293,3 +293,11 @@ def test_less_memory_than_a_sort_needs_is_refused():
     for memory in ((1 << 24) - 1, "15.9MiB", 0):
         with pytest.raises(ValueError, match="memory must be at least 16 MiB"):
             bytes_of(memory)
+
+
+def test_sources_are_files_where_all_of_them_are_names():
+    block = np.arange(2), np.arange(2), np.ones(2)
+    for names in ("a.csv", Path("a.csv"), ["a.csv", Path("b.csv")], ("a.csv",)):
+        assert is_files(names)
+    for entries in (block, [block], ["a.csv", block], [block, "a.csv"], iter(["a.csv"])):
+        assert not is_files(entries)
