@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import rankfold as rf
-from rankfold.costs.start import FLOOR, filled_up_svd, shortened
+from dense import DenseCost
+from rankfold.costs.start import FLOOR, downhill_start, filled_up_svd, shortened
 
 
 @pytest.mark.parametrize("given", [0, 1, 2])
@@ -49,3 +50,11 @@ def test_a_start_of_a_square_is_as_long_as_its_model_says():
     cost = rf.Completion([0, 1], [0, 1], [1.0, 3.0], (2, 2))
     s = np.array([800.0, 400.0])
     assert shortened(cost, np.eye(2), s, np.eye(2)) is s
+
+
+def test_where_a_cost_is_flat_at_zero_its_start_is_tiny():
+    """No direction leads down, and no curvature says how far."""
+    U, s, V = downhill_start(0.0 * DenseCost((9, 7)), 2, seed=0)
+    assert s.max() <= FLOOR
+    for X in (U, V):
+        assert_allclose(X.T @ X, np.eye(2), atol=1e-12)
