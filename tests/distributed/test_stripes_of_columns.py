@@ -263,6 +263,15 @@ def test_more_regularisation_than_the_data_can_bear_leaves_the_offsets(data, bia
         np.testing.assert_allclose(found.predict(places), alone.predict(places), atol=0.02)
 
 
+@pytest.mark.filterwarnings("ignore:stopped after 1 iterations")
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+def test_a_limit_that_is_reached_is_no_convergence(data, weight):
+    triples = SpreadTriples(share(Group(), data), *map(np.arange, SHAPE))
+    model = rf.MatrixCompletion(RANK, regularization=weight, bias=False, max_iter=1, random_state=0)
+    found = model.fit(triples)
+    assert (found.converged_, found.stop_kind_, found.n_iter_) == (False, "limit", 1)
+
+
 def test_what_is_told_of_spread_entries_is_what_memory_tells(data):
     names = "user", "film", "stars"
     theirs = DataSummary.of(data.rows, data.cols, data.values, SHAPE, "x", Columns(*names))

@@ -11,6 +11,7 @@ from rankfold.estimators.inputs import (
     finite_answers,
     given_labels,
     pair_columns,
+    seed_of,
 )
 
 
@@ -109,3 +110,11 @@ def test_labels_that_are_masked_or_of_two_kinds_are_named():
         given_labels(np.ma.masked_array([1, 2, 3], [False, True, False]), "rows[{}]")
     with pytest.raises(ValueError, match=r"^rows\[0\] is 1: .*all strings, or all integers"):
         given_labels([1, "b"], "rows[{}]")
+
+
+def test_seeds_are_drawn_from_all_that_there_are():
+    assert seed_of(0) == np.random.RandomState(0).randint(2**31 - 1)
+    state = np.random.RandomState(3)
+    assert seed_of(state) != seed_of(state)
+    assert len({seed_of(k) for k in range(200)}) == 200
+    assert isinstance(seed_of(None), int)

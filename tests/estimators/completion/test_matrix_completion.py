@@ -180,6 +180,9 @@ def test_too_few_iterations_warn():
     X, y, _ = ratings()
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
         assert not model(regularization=0.5, max_iter=1).fit(X, y).converged_
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        found = model(regularization=0.5, max_iter=1, geometry="embedded").fit(X, y)
+    assert (found.converged_, found.stop_kind_) == (False, "limit")
 
 
 def test_a_fit_can_be_checkpointed_resumed_and_watched(tmp_path):
