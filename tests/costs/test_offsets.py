@@ -101,3 +101,13 @@ def test_a_free_offset_without_entries_is_zero(monkeypatch):
             ridges = {"mean": None, "rows": None, "cols": None, side: 0.0}
             found = rf.WithOffsets(cost, **ridges).offsets(*(np.zeros((d, 1)) for d in cost.shape))
             assert_allclose(getattr(found, side), [1.5, 0, 4, 0], atol=1e-12)
+
+
+def test_weighted_values_of_single_precision_are_multiplied_in_double():
+    rng = np.random.default_rng(0)
+    y, w = (rng.uniform(1, 2, 12).astype(np.float32) for _ in range(2))
+    cost = rf.Completion(*np.indices((4, 3)).reshape(2, -1), y, (4, 3), w)
+    weights, values = offsets._on_pattern(cost.observed)
+    V = rng.standard_normal((3, 1))
+    for S, numbers in ((weights, w.astype(float)), (values, w.astype(float) * y.astype(float))):
+        np.testing.assert_allclose(S @ V, numbers.reshape(4, 3) @ V, rtol=1e-14)

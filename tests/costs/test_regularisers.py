@@ -127,3 +127,9 @@ def test_a_sum_starts_where_its_first_term_does_that_can():
     assert not (penalty + rf.Nuclear(0.1)).has_start
     with pytest.raises(TypeError, match="has no start point"):
         (penalty + rf.Nuclear(0.1)).start(2)
+
+
+def test_costs_are_added_to_costs_alone():
+    for other in (5.0, None, "cost"):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            DATA + other

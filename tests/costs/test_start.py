@@ -5,23 +5,20 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import rankfold as rf
-from rankfold.costs.start import FLOOR, filled_up_svd, shortened
+from dense import DenseCost
+from rankfold.costs.start import FLOOR, downhill_start, filled_up_svd, shortened
 
 
-@pytest.mark.parametrize("given", [0, 1, 2])
+@pytest.mark.parametrize("given", [1, 2])
 def test_missing_directions_are_drawn_beside_those_there_are_with_tiny_values(given):
     rng = np.random.default_rng(0)
     U, V = (np.linalg.qr(rng.standard_normal((d, 2)))[0][:, :given] for d in (9, 6))
     s = np.array([5.0, 2.0])[:given]
-    made = filled_up_svd(U, s, V, 4, seed=3) if given else filled_up_svd(U, np.zeros(1), V, 1, seed=3)
-    if not given:
-        assert made[1].tolist() == [FLOOR]
-        return
+    made, again, other = (filled_up_svd(U, s, V, 4, seed) for seed in (3, 3, 4))
     for X, found in ((U, made[0]), (V, made[2])):
         assert_array_equal(found[:, :given], X)
         assert_allclose(found.T @ found, np.eye(4), atol=1e-12)
     assert made[1].tolist() == [*s, *[5.0 * FLOOR] * (4 - given)]
-    again, other = filled_up_svd(U, s, V, 4, seed=3), filled_up_svd(U, s, V, 4, seed=4)
     assert_array_equal(again[0], made[0])
     assert not np.allclose(other[0], made[0])
 
@@ -31,7 +28,8 @@ def test_what_is_there_is_no_less_than_tiny_and_never_more():
     found = filled_up_svd(U, np.array([2.0, 1.0, 0.0]), V, 3, 0)
     assert found[0] is U
     assert found[1].tolist() == [2.0, 1.0, 2.0 * FLOOR]
-    assert filled_up_svd(U, np.array([np.inf, 1.0, 0.0]), V, 3, 0)[1].tolist() == [np.inf, 1.0, FLOOR]
+    for largest in (np.inf, 0.0):
+        assert filled_up_svd(U, np.array([largest, 1.0, 0.0]), V, 3, 0)[1].tolist()[1:] == [1.0, FLOOR]
 
 
 def test_a_start_is_halved_until_the_cost_is_lower_than_at_zero():
@@ -49,3 +47,11 @@ def test_a_start_of_a_square_is_as_long_as_its_model_says():
     cost = rf.Completion([0, 1], [0, 1], [1.0, 3.0], (2, 2))
     s = np.array([800.0, 400.0])
     assert shortened(cost, np.eye(2), s, np.eye(2)) is s
+
+
+def test_where_a_cost_is_flat_at_zero_its_start_is_tiny():
+    """No direction leads down, and no curvature says how far."""
+    U, s, V = downhill_start(0.0 * DenseCost((9, 7)), 2, seed=0)
+    assert s.max() <= FLOOR
+    for X in (U, V):
+        assert_allclose(X.T @ X, np.eye(2), atol=1e-12)

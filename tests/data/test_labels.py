@@ -208,3 +208,13 @@ def test_a_pickled_index_finds_the_same_and_brings_nothing_that_made_it_fast(lab
     again = pickle.loads(before)
     assert again.kind == "column"
     np.testing.assert_array_equal(again.find(names), found)
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [(np.float16, 11), (np.float32, 24), (np.float64, 53)])
+def test_floats_are_labels_as_far_as_they_hold_every_integer(dtype, bits):
+    for sign in (1, -1):
+        last = np.array([0, sign * 2**bits], dtype)
+        assert label_column(last, "X[{}]").tolist() == [0, sign * 2**bits]
+        beyond = np.array([0, sign * (2**bits + 2)], dtype)
+        with pytest.raises(ValueError, match=rf"^X\[1\] is .*holds integers exactly up to 2\*\*{bits}"):
+            label_column(beyond, "X[{}]")

@@ -19,7 +19,7 @@ from data.spilled import MEMORY, Labelled, assert_same, draw, tiny
 from rankfold.data import DataFileError, SortedFolder, sort_into
 from rankfold.data.spill.folder import HELD_OUT
 from rankfold.data.spill.sorting import bytes_of
-from rankfold.data.spill.sources import Reading
+from rankfold.data.spill.sources import Reading, is_files
 from rankfold.data.spill.steps import Options
 
 
@@ -283,3 +283,23 @@ def test_numbers_of_bytes():
 )
 def test_a_512th_of_memory_is_read_at_a_time_within_bounds(memory, limit):
     assert Options("float64", "keep", 0.0, 0, memory).limit == limit
+
+
+@pytest.mark.parametrize("memory", ["1PB", "GB", "-1GB", "1 G", "1,5GB", "nan", "", "1GBB", "1e9"])
+def test_what_is_no_number_of_bytes_is_named(memory):
+    with pytest.raises(ValueError, match="memory must be a number of bytes, such as '1GB'"):
+        bytes_of(memory)
+
+
+def test_less_memory_than_a_sort_needs_is_refused():
+    for memory in ((1 << 24) - 1, "15.9MiB", 0):
+        with pytest.raises(ValueError, match="memory must be at least 16 MiB"):
+            bytes_of(memory)
+
+
+def test_sources_are_files_where_all_of_them_are_names():
+    block = np.arange(2), np.arange(2), np.ones(2)
+    for names in ("a.csv", Path("a.csv"), ["a.csv", Path("b.csv")], ("a.csv",)):
+        assert is_files(names)
+    for entries in (block, [block], ["a.csv", block], [block, "a.csv"], iter(["a.csv"])):
+        assert not is_files(entries)

@@ -262,7 +262,7 @@ def test_more_regularisation_than_the_data_can_bear_leaves_the_offsets(data, bia
         assert not any(factor.any() for factor in found.factors_)
         assert (found.converged_, found.n_iter_) == (True, 1)
         assert found.stop_reason_ == "with this regularization, W = 0 is best"
-        assert found.trace_[-1].value > 0
+        assert found.trace_[-1].value > 0 == found.trace_[-1].seconds
         np.testing.assert_allclose(found.predict(places), alone.predict(places), atol=0.02)
 
 
@@ -281,6 +281,15 @@ def test_what_offsets_take_is_left_to_no_factor(data, bias):
     (one, W), (two, V) = started(data.values), started(data.values + 50.0)
     assert (two == pytest.approx(one, rel=1e-6)) == bias
     assert np.allclose(W, V, atol=1e-6 * one) == bias
+
+
+@pytest.mark.filterwarnings("ignore:stopped after 1 iterations")
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+def test_a_limit_that_is_reached_is_no_convergence(data, weight):
+    triples = SpreadTriples(share(Group(), data), *map(np.arange, SHAPE))
+    model = rf.MatrixCompletion(RANK, regularization=weight, bias=False, max_iter=1, random_state=0)
+    found = model.fit(triples)
+    assert (found.converged_, found.stop_kind_, found.n_iter_) == (False, "limit", 1)
 
 
 def test_what_is_told_of_spread_entries_is_what_memory_tells(data):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from estimators.every_estimator import NAMES, example
 
@@ -159,3 +159,16 @@ def test_html_names_the_estimator_and_its_settings(name):
     html = example(name).fitted()._repr_html_()
     assert name in html
     assert "rank" in html
+
+
+ASKED = ("predict", "predict_proba", "decision_function", "transform", "score", "predict_interval")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_that_is_not_fitted_says_so(name):
+    shown = example(name)
+    asked = [method for method in ASKED if hasattr(shown.model, method)]
+    assert asked
+    for method in asked:
+        with pytest.raises(NotFittedError, match=f"This {name} instance is not fitted yet"):
+            getattr(shown.model, method)(*[shown.X, shown.y][: 1 + (method == "score")])

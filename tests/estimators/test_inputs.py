@@ -5,7 +5,14 @@ import pytest
 from scipy import sparse
 
 from rankfold.estimators.completion.entries import training_triples
-from rankfold.estimators.inputs import checked_places, checked_weights, finite_answers, pair_columns
+from rankfold.estimators.inputs import (
+    checked_places,
+    checked_weights,
+    finite_answers,
+    given_labels,
+    pair_columns,
+    seed_of,
+)
 
 
 def test_weights_are_one_per_sample():
@@ -81,3 +88,33 @@ def test_the_first_sample_whose_answer_overflows_is_named():
     answers[2, 1], answers[3, 0] = np.inf, np.nan
     with pytest.raises(ValueError, match=r"the prediction for X\[2\] overflows"):
         finite_answers(answers)
+
+
+@pytest.mark.parametrize(
+    ("items", "labels"),
+    [
+        ("ann", ["ann"]),
+        (7, [7]),
+        (np.int32(7), [7]),
+        (["a", "b"], ["a", "b"]),
+        (("a",), ["a"]),
+        (np.array([3, 1]), [3, 1]),
+    ],
+)
+def test_labels_are_one_or_several(items, labels):
+    assert given_labels(items, "rows[{}]").tolist() == labels
+
+
+def test_labels_that_are_masked_or_of_two_kinds_are_named():
+    with pytest.raises(ValueError, match=r"^rows\[1\] is masked"):
+        given_labels(np.ma.masked_array([1, 2, 3], [False, True, False]), "rows[{}]")
+    with pytest.raises(ValueError, match=r"^rows\[0\] is 1: .*all strings, or all integers"):
+        given_labels([1, "b"], "rows[{}]")
+
+
+def test_seeds_are_drawn_from_all_that_there_are():
+    assert seed_of(0) == np.random.RandomState(0).randint(2**31 - 1)
+    state = np.random.RandomState(3)
+    assert seed_of(state) != seed_of(state)
+    assert len({seed_of(k) for k in range(200)}) == 200
+    assert isinstance(seed_of(None), int)

@@ -10,7 +10,13 @@ import pytest
 import rankfold as rf
 from dense import DenseCost
 from geometry.variants import VARIANTS, every
-from rankfold.geometry.spaces import EuclideanFullColumnRank, PositiveVector, Stiefel
+from rankfold.geometry.spaces import (
+    EuclideanFullColumnRank,
+    PositiveDefinite,
+    PositiveDiagonal,
+    PositiveVector,
+    Stiefel,
+)
 
 
 @every
@@ -162,3 +168,21 @@ def test_checks_find_a_wrong_hessian_and_a_wrong_projection(monkeypatch):
 def test_a_geometry_knows_its_metric(kind):
     default, euclidean = kind((5, 5), 2), kind((5, 5), 2, metric="euclidean")
     assert (default.metric, euclidean.metric) == (default.option["metric"], "euclidean")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_spaces_end_where_their_flaws_begin(dtype):
+    rounding = float(np.finfo(dtype).eps) ** 0.5
+    space, skewed = PositiveDefinite(), np.array([[0.0, 1.0], [0.0, 0.0]], dtype)
+    for scale in (1.0, 100.0):
+        B = scale * np.eye(2, dtype=dtype)
+        assert not space.flaw(B + dtype(0.9 * rounding * scale) * skewed)
+        assert "must be symmetric" in space.flaw(B + dtype(1.1 * rounding * scale) * skewed)
+    assert not space.flaw(np.diag([1.0, 1e-30]).astype(dtype))
+    for least in (0.0, -1e-30):
+        assert "must be positive definite" in space.flaw(np.diag([1.0, least]).astype(dtype))
+        assert "must have a positive diagonal" in PositiveDiagonal().flaw(np.diag([1.0, least]).astype(dtype))
+        assert "must be positive" in PositiveVector().flaw(np.array([1.0, least], dtype))
+    tiny = np.array([1.0, 1e-30], dtype)
+    assert PositiveDiagonal().flaw(np.diag(tiny)) == PositiveVector().flaw(tiny) == ""
+    assert "must be diagonal" in PositiveDiagonal().flaw(np.eye(2, dtype=dtype) + dtype(1e-30) * skewed)

@@ -145,3 +145,18 @@ def test_costs_of_symmetric_data_are_completed_from_a_triangle():
         L, R = result.factors
         assert L is R
         assert_allclose(L @ L.T, Y @ Y.T, atol=1e-7)
+
+
+@pytest.mark.parametrize(("off", "fits"), [(0.5, True), (2.0, False)])
+def test_a_matrix_may_be_off_by_the_root_of_rounding(off, fits):
+    geometry = rf.PositiveSemidefinite((6, 6), 2)
+    U = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 3)))[0]
+    angle = off * float(np.finfo(float).eps) ** 0.5  # V is U, turned by so much
+    V = np.column_stack([U[:, 0], np.cos(angle) * U[:, 1] + np.sin(angle) * U[:, 2]])
+    given = U[:, :2], np.array([1.0, 1.0]), V
+    if fits:
+        Y = geometry.from_svd(*given).Y
+        assert_allclose(Y @ Y.T, U[:, :2] @ V.T, atol=1e-7)
+    else:
+        with pytest.raises(ValueError, match=r"symmetric and positive semidefinite \(it is .* off, relative"):
+            geometry.from_svd(*given)

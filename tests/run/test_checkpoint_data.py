@@ -144,3 +144,29 @@ def test_states_of_baselines_whose_arrays_do_not_fit_reach_no_kernel(tmp_path, g
         except rf.CheckpointError:
             continue
         assert isinstance(result.error, ValueError)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_values_may_differ_by_what_other_processors_round(dtype):
+    x, rounding = (np.ones(3, dtype), np.ones(2)), float(np.finfo(dtype).eps)
+    for ours in (1 + 90 * rounding**0.5, 1 - 90 * rounding**0.5):
+        cp._check_value("it", 1.0, ours, 1.0, x)
+    cp._check_value("it", 0.0, 0.9 * rounding, 1.0, x)  # of exact data, what is left is rounding
+    for saved, ours in ((1.0, 1 + 110 * rounding**0.5), (0.0, 1.1 * rounding)):
+        with pytest.raises(cp.CheckpointError, match="'it' is from another cost: its point has the value"):
+            cp._check_value("it", saved, ours, 1.0, x)
+
+
+def test_data_are_compared_part_by_part():
+    def same(there, here, smallest=1e-5):
+        cp._check_data("it", {"part": there}, {"part": here}, smallest)
+
+    alike = [("a", "a"), (1.0, 1 + 9e-6), (2, 2.0), (np.nan, np.nan), (0.0, 9e-6), (1e9, 1e9 + 9e3)]
+    for there, here in alike:
+        same(there, here)
+    cp._check_data("it", {"other": 1.0}, {}, 0.0)
+    nan = float("nan")
+    apart = [("a", "b"), ("a", 1.0), (1.0, "a"), (None, 1.0), (1.0, 1 + 1.1e-5), (nan, 1.0), (1.0, nan)]
+    for there, here in apart:
+        with pytest.raises(cp.CheckpointError, match="'it' is from other data: its part is"):
+            same(there, here, 0.0)

@@ -139,3 +139,18 @@ def test_what_is_no_file_is_refused_without_waiting(tmp_path):
         KIND.read(tmp_path / "pipe")
     with pytest.raises(OSError, match=r"directory"):
         KIND.read(tmp_path)
+
+
+def test_letters_and_truth_values_are_those_that_there_are():
+    for good in (np.array([0x10FFFF, 0], np.uint32).view("U1"), np.array([0, 1], np.uint8).view(bool)):
+        container._check_items(good)
+        container._check_items(good[:0])
+    with pytest.raises(ValueError, match="letters that there are not"):
+        container._check_items(np.array([0x110000], np.uint32).view("U1"))
+    with pytest.raises(ValueError, match="neither true nor false"):
+        container._check_items(np.array([0, 2], np.uint8).view(bool))
+
+
+def test_what_a_file_holds_is_shown_in_few_characters():
+    assert container._short("a" * 78) == repr("a" * 78)  # with quotes, 80
+    assert container._short("a" * 79) == "'" + "a" * 76 + "..."

@@ -194,3 +194,11 @@ class Plain:
 )
 def test_descriptions_are_the_same_in_every_process(options, text):
     assert describe(options) == text
+
+
+def test_what_a_file_refers_to_too_often_is_refused():
+    unpacker = Unpacker({}, {"a": np.ones(2)})
+    for _ in range(100):
+        unpacker._array("a")
+    with pytest.raises(ValueError, match="refers to 'a' more than 100 times"):
+        unpacker._array("a")

@@ -198,3 +198,10 @@ def test_a_start_that_is_good_enough_takes_no_step():
 def test_bad_arguments_are_named(arguments, error):
     with pytest.raises(error, match=next(iter(arguments))):
         minimize(make_problem(), HeavyBall(), **arguments)
+
+
+def test_rules_are_put_together_with_rules_alone():
+    for put in (lambda a, b: a | b, lambda a, b: a & b):
+        for other in (5, None, "rule"):
+            with pytest.raises(TypeError, match="unsupported operand"):
+                put(YES, other)

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 import rankfold as rf
 from dense import DenseCost
 from rankfold.geometry.base import lincomb, scale
+from rankfold.solvers import conjugate_gradient
 from rankfold.solvers.line_search import minimiser
 
 SHAPE = (60, 50)
@@ -104,3 +105,11 @@ def test_a_gradient_that_rounding_makes_zero_is_not_divided_by(rule):
 def test_beta_by_its_rule(rule, along, beta):
     state = SimpleNamespace(squared=4.0, slope=-1.0)
     assert rf.ConjugateGradient(beta=rule)._beta(1.0, 0.2, along, state) == pytest.approx(beta)
+
+
+@pytest.mark.parametrize(
+    ("left", "due"),
+    [(0.0, 2.0), (0.2, 2.5), (-0.25, 1.6), (0.3, 2 / 0.7), (-0.3, 2 / 1.3), (0.31, 0.0), (-0.31, 0.0)],
+)
+def test_a_sample_s_steps_are_corrected_by_what_the_last_one_left_of_the_slope(left, due):
+    assert conjugate_gradient._calibrated(2.0, left) == pytest.approx(due)

@@ -126,3 +126,11 @@ def test_it_ends_where_pairs_do_not_stand_out_or_at_last(monkeypatch, change, sw
     _, problem = problem_of((60, 50), condition=3.0, noise=0.1)
     assert shrunk(problem, problem.start()) is None
     assert len(fitted) == sweeps
+
+
+def test_the_misfit_is_that_of_a_sample_where_there_is_one():
+    _, problem = problem_of((60, 50), condition=3.0, noise=0.1)
+    L, R = problem.geometry.factors(problem.start())
+    assert module._misfit(problem.cost, L, R) == pytest.approx(problem.cost.value(L, R))
+    problem.cost.sampled_polynomial = lambda Ls, Rs: np.array([7.0])
+    assert module._misfit(problem.cost, L, R) == 7.0

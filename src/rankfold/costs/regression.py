@@ -18,7 +18,7 @@ from rankfold.costs.mapped import Features, Mapped
 from rankfold.costs.start import downhill_start, filled_up_svd
 from rankfold.entries.devices import usable_device
 from rankfold.entries.given_arrays import check_size, unmasked, with_holes
-from rankfold.linalg import namespace, on_gpu
+from rankfold.linalg import namespace, on_gpu, thin_svd
 from rankfold.linalg.primitives import on_host
 
 # The smaller side of X up to which its (dense) spectrum is worth having for the closed form.
@@ -81,7 +81,7 @@ class Regression(Mapped):
         """
         C, V = self.path(ridge)
         r = min(rank, V.shape[1])
-        U, s, Qt = namespace(C).linalg.svd(C[:, :r], full_matrices=False)
+        U, s, Qt = thin_svd(C[:, :r])
         return filled_up_svd(U, s, V[:, :r] @ Qt.T, rank, seed=0)
 
     def path(self, ridge: float = 0.0) -> tuple[Array, Array]:
@@ -91,7 +91,7 @@ class Regression(Mapped):
         P, d, lift = self.X.spectrum
         (P, Y), xp = _of_one_type(P, self.core.Y), namespace(d)
         root = xp.sqrt(d * d + ridge / self.core.scale)
-        A, s, Vt = xp.linalg.svd((d / root)[:, None] * (P.T @ Y), full_matrices=False)
+        A, s, Vt = thin_svd((d / root)[:, None] * (P.T @ Y))
         return lift(A * s / root[:, None]), Vt.T
 
     def start(self, rank: int, seed: int = 0) -> tuple[Array, Array, Array]:

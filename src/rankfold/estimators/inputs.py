@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, validate_data
 
 from rankfold.data.numbering import label_column, refuse
@@ -87,6 +88,11 @@ def finite_answers(answers: NDArray[Any]) -> NDArray[Any]:
         at = int(np.argwhere(wrong)[0, 0])
         raise ValueError(f"the prediction for X[{at}] overflows: this sample is far beyond those of fit")
     return answers
+
+
+def seed_of(random_state: Any) -> int:
+    """Return a seed of our own for scikit-learn's `random_state`."""
+    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 def is_auto(setting: Any) -> bool:

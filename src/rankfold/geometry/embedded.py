@@ -19,6 +19,7 @@ from rankfold.linalg import (
     gram_factor,
     namespace,
     polar,
+    thin_svd,
     trace,
 )
 
@@ -117,7 +118,7 @@ class Embedded(Geometry):
         zeros = xp.zeros_like(R_U @ R_V.T)
         top = xp.concat([diagonal(x.s) + xi.M, R_V.T], axis=1)
         core = xp.concat([top, xp.concat([R_U, zeros], axis=1)], axis=0)
-        A, s, Ct = xp.linalg.svd(core, full_matrices=False)
+        A, s, Ct = thin_svd(core)
         A, s, C = A[:, : self.rank], s[: self.rank], Ct[: self.rank, :].T
         U = add_product(x.U @ A[: self.rank, :], xi.Up, N_U @ A[self.rank :, :])
         V = add_product(x.V @ C[: self.rank, :], xi.Vp, N_V @ C[self.rank :, :])

@@ -255,7 +255,7 @@ def orthonormal(Z: Array) -> Array:
 
 
 def thin_svd(Z: Array) -> tuple[Array, Array, Array]:
-    """Return U, s and Vᵀ of a tall Z."""
+    """Return U, s and Vᵀ of Z, with as many singular vectors as the lesser side has."""
     U, s, Vt = namespace(Z).linalg.svd(Z, full_matrices=False)
     return U, s, Vt
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from rankfold.data import DataFileError, Triples, read_triples, write_triples
+from rankfold.data.io import files
 from rankfold.data.io import text as text_module
 
 HEAD = "user,item,rating\n"
@@ -221,3 +222,23 @@ def test_a_cut_archive(tmp_path):
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(DataFileError, match=r"x\.npz: not an archive of triples"):
         read_triples(path)
+
+
+@pytest.mark.parametrize(
+    ("names", "due"),
+    [
+        (["a.csv"], "csv"),
+        (["a.parquet", "b.parquet"], "parquet"),
+        (["a.mtx"], "mtx"),
+        (["a.csv", "b.tsv"], "csv"),
+        (["a.csv", "b.parquet"], "some files are Parquet and some are text"),
+        (["a.mtx", "b.csv"], "a file of the format mtx holds a whole matrix: give one alone"),
+        (["a.npz", "b.npz"], "a file of the format npz holds a whole matrix: give one alone"),
+    ],
+)
+def test_files_that_are_read_together_have_one_format(names, due):
+    if due.isalpha():
+        assert files._one_format(names, None) == due
+    else:
+        with pytest.raises(ValueError, match=due):
+            files._one_format(names, None)

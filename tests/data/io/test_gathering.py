@@ -175,3 +175,18 @@ def test_columns_are_found_by_name_or_position():
     ):
         with pytest.raises(ValueError, match=message):
             place_columns(chosen, names, named, "x")
+
+
+def test_of_a_long_dictionary_a_batch_brings_what_it_uses():
+    """Those of a whole file may come with each batch."""
+    labels = pa.array([f"l{k:03}" for k in range(100)])
+    column = LabelColumn(text=False)
+    for start in (0, 50):
+        codes = pa.array(np.array([start + 7, start + 3, start + 7], np.int32))
+        column.add(pa.DictionaryArray.from_arrays(codes, labels))
+    assert [len(batch.dictionary) for batch in column.pending] == [2, 2]
+    numbers, count, found = column.finish()
+    assert (numbers.tolist(), count) == ([1, 0, 1, 3, 2, 3], 4)
+    assert found.tolist() == ["l003", "l007", "l053", "l057"]
+    short = pa.DictionaryArray.from_arrays(pa.array([0, 0], pa.int32()), pa.array(["a", "b"]))
+    assert columns._used(short) is short

@@ -6,6 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_wine
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -227,3 +228,15 @@ def test_a_model_is_saved(tmp_path):
         setattr(changed, name, wrong)
         with pytest.raises(ValueError, match=message):
             rf.save(changed, tmp_path / "model")
+
+
+def test_of_two_entries_one_is_held_out():
+    found = rf.CategoricalCompletion(random_state=0).fit([("a", "x"), ("b", "x")], ["yes", "no"])
+    assert found.rank_path_.ranks[0] == 1
+
+
+def test_a_column_of_labels_is_taken_with_a_warning():
+    pairs, y = [("a", "x"), ("b", "x"), ("a", "y")], np.array(["yes", "no", "no"])
+    with pytest.warns(DataConversionWarning, match="A column-vector y was passed"):
+        found = rf.CategoricalCompletion(1, random_state=0).fit(pairs, y[:, None])
+    assert found.predict(pairs).shape == (3,)

@@ -195,6 +195,8 @@ def test_few_clicks_of_many_users_and_items_are_fitted_with_the_first_rank():
 def test_a_penalty_that_is_too_high_leaves_nothing():
     none = model(regularization=1e6).fit(clicks()[0])
     assert none.stop_reason_ == "with this regularization, W = 0 is best"
+    (row,) = none.trace_
+    assert (row.iteration, row.gradient_norm, row.seconds) == (0, 0.0, 0.0)
     assert none.converged_
     assert not any(factor.any() for factor in none.factors_)
 
@@ -310,3 +312,42 @@ def test_equal_values_are_sent_here():
     pairs, _ = clicks()
     with pytest.warns(UserWarning, match=r"rankfold\.ImplicitFeedback .*`rankfold clicks`"):
         rf.MatrixCompletion(2, regularization=1.0).fit(pairs, np.ones(len(pairs)))
+
+
+@pytest.mark.parametrize(
+    ("errors", "patience", "steps"),
+    [
+        # down until two in vain, then half a step to either side of the best
+        ([0.5, 0.4, 0.41, 0.42, 0.4, 0.4], 2, [0, 1, 2, 3, 1.5, 0.5]),
+        ([0.5, 0.4, 0.41, 0.39, 0.4, 0.4, 0.4, 0.4], 2, [0, 1, 2, 3, 4, 5, 3.5, 2.5]),
+        ([0.5, 0.4, 0.41, 0.4, 0.4], 1, [0, 1, 2, 1.5, 0.5]),
+        ([0.5, 0.4, 0.4, 0.4, 0.4], 1, [0, 1, 2, 1.5, 0.5]),  # as good is in vain
+        # up, where the first is the best, until that is no longer so
+        ([0.5, 0.6, 0.4, 0.3, 0.35, 0.3, 0.3], 1, [0, 1, -1, -2, -3, -1.5, -2.5]),
+        ([0.5, 0.6, 0.5, 0.5, 0.5], 1, [0, 1, -1, 0.5, -0.5]),
+    ],
+)
+def test_a_walk_goes_down_and_up_until_that_is_in_vain(monkeypatch, errors, patience, steps):
+    tried, left = [], iter(errors)
+
+    def trial(self, weight, point):
+        tried.append(weight)
+        return choosing.Trial(weight, point, np.array([1 - next(left)]))
+
+    data = rf.data.Triples(np.arange(30), np.arange(30), np.ones(30), (30, 30))
+    chooser = choosing._Chooser(click_completion(data, None, 1.0, "float64"), None, 0, (30, 30))
+    monkeypatch.setattr(choosing._Chooser, "_trial", trial)
+    list(chooser._walk((np.ones((30, 1)), np.ones((30, 1))), 8.0, patience))
+    np.testing.assert_allclose(np.log(np.array(tried) / 8.0) / np.log(0.7), steps, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("rank", "what"), [("auto", "choosing the rank: rank "), (3, "choosing the regularization: rank 3")]
+)
+def test_verbose_tells_what_is_chosen(capsys, rank, what):
+    found = rf.ImplicitFeedback(rank, random_state=0, verbose=2).fit(clicks()[0])
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("choosing")]
+    assert all(line.startswith(what) for line in lines)
+    assert len(lines) >= len(found.regularization_path_.regularizations)
+    best = 1 - min(found.regularization_path_.errors)
+    assert any(f"held-out NDCG@20 {best:.4f}" in line for line in lines)

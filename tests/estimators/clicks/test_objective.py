@@ -150,3 +150,10 @@ def test_some_rows_or_columns_have_the_penalty_of_all_of_them():
         rows, cols = (new[:6] / old[:6] for new, old in zip(whole.roots, part.roots, strict=True))
         np.testing.assert_allclose(np.sqrt(rows * cols) / share, 2**0.25, rtol=1e-12)
         assert whole.share_of(whole.shape) == 1
+
+
+def test_a_cost_of_clicks_has_no_penalty_unless_it_is_given_one():
+    data = rf.data.Triples(np.arange(3), np.arange(3), np.ones(3), (3, 3))
+    cost = Clicks.of(click_completion(data, None, 1.0, "float64"))
+    assert cost.joint.weight == 0.0
+    assert cost.at(2.0).joint.weight == 2.0

@@ -32,23 +32,16 @@ def test_a_fall_of_a_few_roundings_is_none_in_any_unit(unit, roundings, found, s
         assert step[1] == pytest.approx(unit * (sign - part), rel=4 * EPS)
 
 
-@pytest.mark.parametrize(
-    ("coefficients", "t"),
-    [
-        ([1.0, 1.0, 1.0], None),  # falls on the other side alone
-        ([1.0, 0.0, 1.0], None),
-        ([1.0, 0.0, 0.0], None),
-        ([9.0, -12.0, 22.0, -12.0, 2.25], 2.0 + np.sqrt(10 / 3) / 2),  # two minima, the second one lower
-    ],
-)
-def test_the_step_is_to_the_least_value_ahead(coefficients, t):
-    found = alternating._least(np.array(coefficients))
-    values = np.polynomial.polynomial.polyval(np.linspace(0, 4, 40_001), coefficients)
-    if t is None:
-        assert found is None
-    else:
-        assert found[1] <= values.min() + 1e-9
-        assert found[1] == pytest.approx(np.polynomial.polynomial.polyval(found[0], coefficients))
+def test_the_step_is_to_the_least_value_ahead():
+    for rising in ([1.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 0.0, 0.0]):  # the first falls on the other side
+        assert alternating._least(np.array(rising)) is None
+    two_minima = np.polynomial.Polynomial([9.0, -12.0, 22.0, -12.0, 2.25])
+    step, value = alternating._least(two_minima.coef)
+    assert step == pytest.approx(
+        max(root.real for root in two_minima.deriv().roots() if abs(root.imag) < 1e-9)
+    )
+    assert value == pytest.approx(two_minima(step))
+    assert value <= two_minima(np.linspace(0, 4, 40_001)).min() + 1e-9
 
 
 class Along:
@@ -123,3 +116,9 @@ def test_the_direction_is_conjugate_to_the_last_one_where_that_helps():
     assert direction(pair(1.0, 0.0), pair(2.0, 0.0), pair(1.0, 1.0)) == (1.0, 0.0)  # below 0: the sweep
     assert direction(pair(1.0, 2.0), pair(0.0, 0.0), pair(1.0, 1.0)) == (1.0, 2.0)
     assert direction(pair(1.0, 2.0), None, None) == (1.0, 2.0)
+
+
+def test_a_run_that_goes_on_is_at_no_minimum():
+    zero = FullRankFactors(np.zeros((1, 1)), np.zeros((1, 1)))
+    state = AlternatingState(x=zero, value=1.0)
+    assert (state.stalled, state.stationary, state.gradient_free) == ("", False, True)

@@ -1,5 +1,7 @@
 """The rank and the regularisation, chosen by entries held out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -8,9 +10,11 @@ from sklearn.exceptions import ConvergenceWarning
 import rankfold as rf
 from estimators.completion.rating_data import everywhere, fitted_once, model, ratings, rmse
 from rankfold.estimators.completion.alternating import Alternating
-from rankfold.estimators.completion.choosing import _better, _mean, _ranks, choose
-from rankfold.estimators.completion.joint import Shrinkage
-from rankfold.estimators.completion.trials import Trial, Trials
+from rankfold.estimators.completion.choosing import Choice, _better, _mean, _ranks, choose
+from rankfold.estimators.completion.entries import completion_of, training_triples
+from rankfold.estimators.completion.joint import Joint, Shrinkage
+from rankfold.estimators.completion.regularization_path import RegularizationPath
+from rankfold.estimators.completion.trials import Trial, Trials, minimised
 
 
 def test_the_regularisation_is_the_best_of_those_tried():
@@ -250,3 +254,47 @@ def test_the_shrinkage_of_folds_is_their_geometric_mean():
     assert _mean([Shrinkage(2.0, 1.0), Shrinkage(8.0, 9.0)]) == pytest.approx((4.0, 3.0))
     assert _mean([None, Shrinkage(2.0, 1.0)]) == pytest.approx((2.0, 1.0))
     assert _mean([None, None]) is None
+
+
+@pytest.mark.parametrize(("entries", "tried"), [(14, False), (15, True)])
+def test_of_few_entries_none_is_spared(entries, tried):
+    X, y, _ = ratings((12, 9), entries=entries)
+    cost = completion_of(training_triples(X, y, (12, 9)), None, "square", float)
+    found = choose(cost, True, None, None, 0, 0)
+    assert bool(found.folds) == tried
+    if tried:
+        return
+    joint = Joint.of(cost, 0.0, Shrinkage(2.0, 2.0))
+    largest, _ = joint.started(*minimised(joint, joint.constant()), 1, 0)
+    assert found == Choice(9, pytest.approx(0.5 * largest), Shrinkage(2.0, 2.0))
+    assert choose(cost, False, 4, 0.3, 0, 0) == Choice(4, 0.3, None)
+
+
+def test_errors_on_a_path_are_drawn_with_their_standard_errors():
+    path = fitted_once().regularization_path_
+    (drawn,) = path.plot(Figure().add_subplot()).containers
+    (bars,) = drawn[2]
+    told = zip(bars.get_segments(), path.errors, path.standard_errors, strict=True)
+    for (low, high), error, deviation in told:
+        assert (low[1], high[1]) == pytest.approx((error - deviation, error + deviation))
+    bare = replace(path, standard_errors=()).plot(Figure().add_subplot()).containers
+    assert not bare[0][2]
+
+
+@pytest.mark.parametrize(
+    ("weights", "scale", "least"), [((4.0, 2.0), "log", None), ((4.0, 2.0, 0.0), "symlog", 2.0)]
+)
+def test_a_weight_of_zero_has_a_place_on_the_axis(weights, scale, least):
+    path = RegularizationPath(weights, tuple(range(len(weights))), 4.0)
+    axis = path.plot(Figure().add_subplot()).xaxis
+    assert axis.get_scale() == scale
+    if least:
+        assert axis.get_transform().linthresh == least
+
+
+def test_where_the_penalty_is_too_high_there_are_offsets_alone_in_any_unit():
+    X, y, _ = ratings(entries=300)
+    for unit in (1e-3, 1e3):
+        found = model(regularization=30.0 * unit).fit(X, unit * y)
+        assert not any(factor.any() for factor in found.factors_)
+        assert found.n_iter_ == 1

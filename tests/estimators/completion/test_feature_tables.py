@@ -141,6 +141,20 @@ def test_of_many_features_directions_are_kept(features):
 
 
 def test_features_that_never_vary_make_no_traits():
-    X = np.column_stack([np.arange(5.0), np.full(5, 3.0), np.full(5, 1e9) + 1e-3 * np.arange(5), np.zeros(5)])
-    assert Traits.of(given(X), "it")[1].shape == (5, 1)
+    some = np.arange(5.0)
+    X = np.column_stack([some, np.full(5, 3.0), 1e9 + 1e-3 * some, np.zeros(5), 1e-12 * some])
+    Z = Traits.of(given(X), "it")[1]
+    assert Z.shape == (5, 2)
+    np.testing.assert_allclose(Z[:, 1], Z[:, 0], atol=1e-12)  # in whatever unit
     assert Traits.of(given(sparse.csr_array(X)), "it")[1].shape[1] >= 1
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0])
+def test_of_many_lines_too_directions_are_those_in_which_they_differ(unit):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((MOST + 20, 4)) @ rng.standard_normal((4, MOST + 10))
+    X = unit * (X + 3e-10 * rng.standard_normal(X.shape))  # and next to nothing in all others
+    Z = Traits.of(given(X), "row_features")[1]
+    assert Z.shape == (MOST + 20, 4)
+    standard = (X - X.mean(axis=0)) / X.std(axis=0)
+    np.testing.assert_allclose(Z @ Z.T, standard @ standard.T, atol=1e-3 * MOST)

@@ -180,6 +180,9 @@ def test_too_few_iterations_warn():
     X, y, _ = ratings()
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
         assert not model(regularization=0.5, max_iter=1).fit(X, y).converged_
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        found = model(regularization=0.5, max_iter=1, geometry="embedded").fit(X, y)
+    assert (found.converged_, found.stop_kind_) == (False, "limit")
 
 
 def test_a_fit_can_be_checkpointed_resumed_and_watched(tmp_path):
@@ -216,6 +219,8 @@ def test_more_regularisation_than_the_data_can_bear_leaves_the_offsets():
     assert not fitted.factors_[1].any()
     assert fitted.converged_
     assert "W = 0 is best" in fitted.stop_reason_
+    (row,) = fitted.trace_
+    assert (row.iteration, row.gradient_norm, row.seconds) == (0, 0.0, 0.0)
     mean, b, c = fitted.biases_
     np.testing.assert_allclose(everywhere(fitted), mean + b[:, None] + c)
 

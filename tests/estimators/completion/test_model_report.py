@@ -11,9 +11,11 @@ import pandas as pd
 import pytest
 
 import rankfold as rf
+from rankfold.costs.offsets import Offsets
 from rankfold.estimators.completion import reporting
 from rankfold.estimators.completion.choosing import fit_offsets
 from rankfold.estimators.completion.entries import completion_of
+from rankfold.estimators.completion.offsets import predictions
 from rankfold.selection.sampling import sample_lines
 
 DATA = rf.data.random_completion((40, 30), rank=2, oversampling=5, seed=0, noise=0.2)
@@ -226,3 +228,36 @@ def test_the_ends_of_an_interval_belong_to_it():
     )
     held_out = np.arange(4), np.arange(4), np.array([-0.5, 11.0, 19.4, 31.1])
     assert dict(reporting._coverage(model, held_out)) == dict.fromkeys(reporting.PROMISED, 0.5)
+
+
+def test_a_sample_may_have_any_of_the_entries(monkeypatch, tmp_path):
+    few = rf.data.Triples(np.arange(3), np.arange(3), np.arange(3.0), (3, 3))
+    monkeypatch.setattr(reporting, "SAMPLE", 2)
+    drawn = [reporting._sample(few, None, seed) for seed in range(20)]
+    assert {int(i) for found in drawn for i in found.rows} == {0, 1, 2}
+    folder = rf.data.sort_into(tmp_path / "sorted", few, shape=few.shape)
+    drawn = [reporting._sample(folder, None, seed) for seed in range(20)]
+    assert {int(i) for found in drawn for i in found.rows} == {0, 1, 2}
+
+
+def test_what_is_kept_to_report_on_has_the_names_of_its_columns(monkeypatch):
+    names = "who", "what", "stars"
+    first = replace(rf.data.Triples(TRAIN.rows, TRAIN.cols, TRAIN.values, TRAIN.shape), names=names)
+    more = rf.data.Triples(APART.rows, APART.cols, APART.values, (50, 60))
+    both = reporting.kept_entries(first, more)
+    assert (both.names, both.shape, len(both)) == (names, (50, 60), len(TRAIN) + len(APART))
+    np.testing.assert_array_equal(both.values, [*TRAIN.values, *APART.values])
+    monkeypatch.setattr(reporting, "KEPT", 100)
+    part = reporting.kept_entries(first, more)
+    assert (part.names, part.shape, len(part)) == (names, (50, 60), 100)
+
+
+def test_a_model_with_a_loss_of_its_own_parameter_reports():
+    model = rf.MatrixCompletion(2, loss=rf.Loss.huber(0.5), regularization=0.5, random_state=0).fit(TRAIN)
+    assert "40 × 30" in report_of(model, APART)
+
+
+def test_offsets_of_what_was_never_seen_are_zero():
+    offsets = Offsets(3.0, np.array([0.5, 0.25]), np.array([10.0, 20.0, 30.0]))
+    found = predictions(offsets, np.array([-1, 1, 0, -1]), np.array([2, -1, 0, -1]))
+    assert found.tolist() == [33.0, 3.25, 13.5, 3.0]

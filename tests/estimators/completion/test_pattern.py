@@ -152,3 +152,13 @@ def test_a_sample_of_spread_entries_is_whole_rows_with_as_many_entries_as_asked_
         assert least <= len(side.indices) <= most
         assert all(line in whole for line in listed(Pattern.of(side)))
     assert len(Pattern.of(side).counts) == 4
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_sample_of_spread_entries_keeps_their_values_and_weights(weighted):
+    rows, cols = drawn()
+    values, weights = np.arange(200.0), np.linspace(1, 2, 200) if weighted else None
+    side = sample_of(spread_triples(rows, cols, values, SHAPE, weights), 60, 0).by_row
+    assert side.data.shape[1] == 1 + weighted
+    known = dict(zip(values, weights if weighted else values, strict=True))
+    assert all(known[value] == last for value, last in side.data[:, [0, -1]])

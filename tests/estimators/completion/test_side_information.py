@@ -552,3 +552,13 @@ def test_a_warm_start_begins_where_the_last_fit_with_features_ended():
     found = model(shape=None, warm_start=True, bayesian=False, regularization=1.0, tol=1e-9)
     first = found.fit(X, Y, col_features=F).n_iter_
     assert found.fit(X, Y, col_features=F).n_iter_ < first
+
+
+def test_lines_with_lower_offsets_are_expected_to_have_such():
+    A, expected = np.arange(6.0).reshape(3, 2), np.arange(8.0).reshape(4, 2)
+    mine = LearntFeatures(None, A.copy(), expected.copy(), np.zeros(2))
+    lower = mine.lowered(0.5)
+    np.testing.assert_array_equal(lower.expected, expected - [0.0, 0.5])
+    np.testing.assert_array_equal(lower.coefficients, A - [[0.0, 0.5], [0.0, 0.0], [0.0, 0.0]])
+    np.testing.assert_array_equal(mine.coefficients, A)  # the first one stays
+    np.testing.assert_array_equal(mine.expected, expected)

@@ -115,7 +115,7 @@ def test_what_is_told_of_entries_on_disk_is_what_memory_tells(folder):
         assert (len(set(zip(rows.tolist(), cols.tolist(), strict=True))) == size) == (most >= size)
 
 
-def test_other_estimators_take_their_entries_in_memory(folder):
-    for kind in (rf.ImplicitFeedback, rf.CategoricalCompletion):
+def test_clicks_and_implicit_features_take_their_entries_in_memory(folder):
+    for takes in (rf.ImplicitFeedback(1).fit, rf.implicit_features):
         with pytest.raises(TypeError, match="takes its entries in memory: give pairs, or Triples"):
-            kind(1).fit(folder)
+            takes(folder)

@@ -1,6 +1,7 @@
 """Implicit features that nobody asked for: where entries are, as side information, where that helps."""
 
 from copy import deepcopy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import rankfold as rf
 from estimators.completion.rating_data import rmse
+from rankfold.estimators.completion import fit_steps
+from rankfold.estimators.completion.choosing import Choice
 from rankfold.estimators.completion.entries import completion_of, training_triples
 from rankfold.estimators.completion.side import implicit, unasked
 
@@ -181,3 +184,54 @@ def test_a_line_never_seen_is_as_lines_are_on_an_average_over_entries(fitted, li
     assert labelled.predict([(3, 10**6)]) == pytest.approx(mean + b[3])
     new = labelled.fold_in([(int(i), 10**6) for i in range(30)], np.full(30, 4.0), side="column")
     assert new.predict([(3, 10**6)]) > mean + b[3] + 1.0
+
+
+@pytest.mark.parametrize(
+    ("change", "free", "expecting", "due"),
+    [
+        ({}, (True, True), (None, None), (True, True)),
+        ({}, (True, False), (None, None), (True, False)),
+        ({}, (True, True), ("something", None), (False, True)),
+        ({}, (False, True), (None, "something"), None),
+        ({}, (False, False), (None, None), None),
+        ({"interrupted": True}, (True, True), (None, None), None),
+        ({"weight": 0.0}, (True, True), (None, None), None),
+        ({"may": False}, (True, True), (None, None), None),
+    ],
+)
+def test_they_are_tried_for_sides_of_which_nothing_is_expected(monkeypatch, change, free, expecting, due):
+    asked, told = [], {"may": True} | change
+    may = told.pop("may")
+    monkeypatch.setattr(fit_steps, "may_have", lambda model, cost: may)
+    monkeypatch.setattr(
+        fit_steps,
+        "implicit_where_they_help",
+        lambda choice, cost, free, expecting: asked.append(free) or "found",
+    )
+    choice = Choice(2, 1.0, None, folds=("a fold",))._replace(**told)
+    found = fit_steps.unasked(None, None, choice, free, expecting, 0)
+    assert asked == ([] if due is None else [due])
+    assert found == ((choice, expecting, (None, None)) if due is None else "found")
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_where_nothing_is_held_out_the_sides_of_the_last_fit_are_used(monkeypatch, warm):
+    monkeypatch.setattr(fit_steps, "may_have", lambda model, cost: True)
+    asked = []
+
+    def again(choice, cost, used, expecting, seed):
+        asked.append((used, seed))
+        return "expected", "given"
+
+    monkeypatch.setattr(fit_steps, "implicit_again", again)
+    last = SimpleNamespace(features_=(SimpleNamespace(implicit=True), SimpleNamespace(implicit=False)))
+    choice = Choice(2, 1.0, None, point="a point" if warm else None)
+    assert fit_steps.unasked(last, None, choice, (True, True), (None, None), 7) == (
+        choice,
+        "expected",
+        "given",
+    )
+    assert asked == [((warm, False), 7)]
+    fit_steps.unasked(SimpleNamespace(), None, choice, (True, True), (None, None), 7)
+    fit_steps.unasked(last, None, choice, (False, True), (None, None), 7)
+    assert [used for used, _ in asked[1:]] == [(False, False)] * 2

@@ -231,6 +231,14 @@ def test_constant_columns_and_float32():
     assert (fitted.mean_[1], fitted.scale_[1]) == (0.1, 1.0)  # of 240 terms, whose sum is rounded
 
 
+def test_a_column_of_zeros_is_one_that_is_constant():
+    table, _ = draw()
+    table[:, 1] = np.where(np.isnan(table[:, 1]), np.nan, 0.0)
+    fitted = Imputer(rank=2).fit(table)
+    assert (fitted.mean_[1], fitted.scale_[1]) == (0.0, 1.0)
+    np.testing.assert_allclose(fitted.transform(table)[:, 1], 0.0, atol=1e-12)
+
+
 def test_warm_start_goes_on_from_the_last_fit():
     table, _ = draw()
     settings = {"rank": 2, "tol": 1e-4, "max_iter": 500}

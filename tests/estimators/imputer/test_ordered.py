@@ -204,3 +204,24 @@ def test_columns_of_a_table_need_not_have_names():
     filled = model().fit_transform(pd.DataFrame(table))
     assert filled.columns.tolist() == [0, 1, 2, 3, 4, 5]
     np.testing.assert_array_equal(filled.to_numpy(), model().fit_transform(table))
+
+
+def test_a_table_of_one_row_has_no_neighbours():
+    table = np.vstack([np.arange(4.0), np.ones(4)])
+    table[1, 2] = np.nan
+    fitted = model().fit(table)
+    one = ordered.chosen(FactorModel(fitted.offset_, fitted.factors_, fitted.noise_variance_), table[:1],
+                         np.ones((1, 4), bool), np.zeros(1), np.random.default_rng(0))  # fmt: skip
+    assert not one.strengths.any()
+    assert np.isfinite(fitted.transform(table[1:])).all()
+
+
+def test_a_part_of_a_long_table_is_somewhere_in_it(monkeypatch):
+    monkeypatch.setattr(ordered, "_MOST_ROWS", 8)
+    monkeypatch.setattr(ordered, "_tried", lambda index: seen.append(index.tolist()) or np.ones(1))
+    seen = []
+    known = np.ones((10, 4), bool)
+    plain = FactorModel(np.zeros(4), np.ones((4, 1)), np.ones(4))
+    for seed in range(20):
+        ordered.chosen(plain, np.zeros((10, 4)), known, np.arange(10.0), np.random.default_rng(seed))
+    assert {tuple(index) for index in seen} == {tuple(range(k, k + 8)) for k in range(3)}

@@ -11,6 +11,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rankfold as rf
+from rankfold.estimators.pairs.observations import _held_out_pairs
 
 # Newton steps on a well-conditioned cost end within 1e-11 of the minimum: weights and repetitions agree there
 # far better than the 1e-7 that a check demands.
@@ -208,3 +209,16 @@ def test_held_out_pairs_count_by_their_weights():
     doubled = clone(model).set_params(regularization=2.0).fit(pairs, y, sample_weight=2.0).rank_path_
     # Each rank is solved to a part of its cost, ten thousand times the error that overfitting leaves.
     assert_allclose(doubled.errors, 2 * np.array(plain.errors), rtol=1e-3, atol=1e-5 * plain.errors[0])
+
+
+@pytest.mark.parametrize(("count", "held_out"), [(2, 1), (14, 1), (16, 2), (100, 10)])
+def test_a_tenth_of_the_pairs_is_held_out_and_one_at_least(count, held_out):
+    kept, apart = _held_out_pairs(count, np.random.RandomState(0))
+    assert len(apart) == held_out
+    assert sorted([*kept, *apart]) == list(range(count))
+    assert kept.tolist() == sorted(kept)
+
+
+def test_of_one_pair_none_can_be_held_out():
+    with pytest.raises(ValueError, match="holds out a pair, and there is 1 sample: give a rank"):
+        _held_out_pairs(1, np.random.RandomState(0))

@@ -144,6 +144,13 @@ def test_many_comparisons_are_drawn_evenly():
     assert np.abs(shares).max() <= 2.0  # a pair's own run, but for its ends
 
 
+def test_comparisons_are_drawn_at_other_places_of_each_share():
+    order = _Order.of(np.zeros(300, int), np.arange(300.0))
+    better, worse = order.drawn(50, np.random.RandomState(0))
+    place = (better * (better - 1)) // 2 + worse  # a thing of grade g is better than g others
+    assert np.unique(np.diff(np.sort(place))).size > 25
+
+
 def test_a_limit_of_comparisons_is_kept():
     left, right, pairs, y = draw()
     model = rf.PairRanker(2, left=left, right=right, max_comparisons=500, random_state=0).fit(pairs, y)

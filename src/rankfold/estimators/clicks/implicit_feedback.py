@@ -8,7 +8,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rankfold.data.numbering import Positions
@@ -27,7 +26,7 @@ from rankfold.estimators.completion.entries import (
 from rankfold.estimators.completion.pattern import Pattern
 from rankfold.estimators.completion.regularization_path import RegularizationPath
 from rankfold.estimators.fitting import all_or_nothing, fit_problem, record_run, warn_unless_converged
-from rankfold.estimators.inputs import checked_places, is_auto
+from rankfold.estimators.inputs import checked_places, is_auto, seed_of
 from rankfold.estimators.rank_errors import RankErrors
 from rankfold.estimators.recommending import Recommender
 from rankfold.estimators.tensors import like_given
@@ -231,7 +230,7 @@ class ImplicitFeedback(Recommender, BaseEstimator):
         return Clicks.of(completion)
 
     def _fit(self, cost: Clicks, last: FactorPair | None, **run: Any) -> None:
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = seed_of(self.random_state)
         choice = self._choose(cost, last, seed)
         self.rank_, self.regularization_ = choice.rank, choice.weight
         self.regularization_path_: RegularizationPath | None = choice.path
@@ -241,7 +240,7 @@ class ImplicitFeedback(Recommender, BaseEstimator):
         if choice.point is not None:
             start = cost.completed(*choice.point)
         if choice.weight >= largest:
-            start = 0 * start[0], 0 * start[1]
+            start = np.zeros_like(start[0]), np.zeros_like(start[1])
         if choice.interrupted or choice.weight >= largest:
             self._take(cost, start, choice.interrupted)
             return

@@ -23,6 +23,7 @@ from rankfold.costs.base import ANY_SHAPE, Array, Combination, Cost, Evaluation
 from rankfold.costs.completion import Completion
 from rankfold.costs.regularisers import Frobenius
 from rankfold.data.numbering import refuse
+from rankfold.data.spill.folder import SortedFolder
 from rankfold.data.triples import Triples
 from rankfold.entries.given_arrays import real_vector
 from rankfold.entries.lines import FactorPair, solve_lines
@@ -57,7 +58,8 @@ def check_settings(rank: Any, alpha: Any, regularization: Any, shape: tuple[int,
 
 def counts_of(X: Any, y: Any) -> Any:
     """Return the clicks of pairs: one each, if they are not counted; Triples bring their own."""
-    return np.ones(len(pair_columns(X)[0])) if y is None and not isinstance(X, Triples) else y
+    counted = isinstance(X, (Triples, SortedFolder))  # a folder is refused by name
+    return np.ones(len(pair_columns(X)[0])) if y is None and not counted else y
 
 
 def click_completion(data: Triples, sample_weight: Any, alpha: float, dtype: DTypeLike) -> Completion:

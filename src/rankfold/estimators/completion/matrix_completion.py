@@ -10,7 +10,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
 
 from rankfold.costs.losses import Loss
 from rankfold.data.spill.folder import SortedFolder
@@ -33,6 +32,7 @@ from rankfold.estimators.completion.side.deciding import expectations
 from rankfold.estimators.completion.side.given import Given, given_sides, traits_of, wished
 from rankfold.estimators.completion.side.learnt import learnt
 from rankfold.estimators.fitting import Geometries, all_or_nothing, record_run
+from rankfold.estimators.inputs import seed_of
 from rankfold.run.blas import one_blas_thread
 from rankfold.run.checkpoint import Checkpoint
 from rankfold.run.driver import Callback
@@ -276,7 +276,7 @@ class MatrixCompletion(CompletedMatrix, RegressorMixin, BaseEstimator):
         self, data: Triples | SortedFolder, sample_weight: Any, last: FactorPair | None, given: Given,
         free: tuple[bool, bool], run: dict[str, Any],
     ) -> None:  # fmt: skip
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = seed_of(self.random_state)
         cost = begun(self, data, sample_weight)
         traits = traits_of(given, data)
         choice = chosen(self, cost, last, seed)

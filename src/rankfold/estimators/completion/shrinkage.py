@@ -64,14 +64,14 @@ def noise_of(joint: Joint, x: FactorPair, test: Triples, predicted: Floats) -> f
 
 
 def _estimates(joint: Joint, k: int, X: Floats, Y: Floats) -> tuple[Floats, Floats]:
-    """Return b̂ and s of the lines of side k."""
+    """Return b̂ and s of the lines of side k; where s is 0, b̂ says nothing."""
     side, B = joint.completion.observed.sides[k], np.ascontiguousarray(joint.design(Y))
     ridges = joint.ridges(k, X.shape[1])
     ridges[:, -1] = 0.0
     if not joint.quadratic:
         side = ConvexLines(side, joint.completion.loss, B, ridges).model(X)
     x, information = solve_with_pivots(side, B, ridges)
-    found = np.where(information > 0, x[:, -1], 0.0).astype(np.float64)
+    found = x[:, -1].astype(np.float64)
     if k == 0:
         found = found - X[:, -1].mean()
     return found, information.astype(np.float64)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from rankfold.costs.base import Cost
 from rankfold.costs.completion import Completion
@@ -32,7 +31,7 @@ from rankfold.estimators.completion.last_fit import checked_rank_of
 from rankfold.estimators.completion.penalised import PLAIN_WINDOW, WINDOW, Fitted, tolerance
 from rankfold.estimators.completion.spread_entries import note_data, sample_of
 from rankfold.estimators.fitting import fit_problem, problem_of, record_run
-from rankfold.estimators.inputs import checked_regularization, is_auto
+from rankfold.estimators.inputs import checked_regularization, is_auto, seed_of
 from rankfold.linalg import svd_of_product
 from rankfold.linalg.primitives import on_host
 from rankfold.problem import Problem
@@ -52,7 +51,7 @@ def fit(model: Any, data: SpreadTriples, limit: int, **run: Any) -> None:
     note_columns(model, data)
     cost = Completion.from_observed(data.store.astype(model.dtype), loss)
     note_data(model, data)
-    seed = int(check_random_state(model.random_state).randint(2**31 - 1))
+    seed = seed_of(model.random_state)
     with one_blas_thread():
         choice = choice_for(model, cost, limit, seed)
         model.rank_, model.regularization_, model.shrinkage_ = choice.rank, choice.weight, choice.shrinkage

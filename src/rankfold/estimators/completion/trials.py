@@ -84,7 +84,7 @@ class Trials:
         points = [fold.joint.constant() for fold in self.folds]
         shrinkages = [fold.joint.shrinkage for fold in self.folds]
         trial = self._fitted(np.inf, shrinkages, points)
-        for _ in range(_ROUNDS if self.bias else 0):
+        for _ in range(_ROUNDS):
             before, trial = trial, self._fitted(np.inf, trial.shrinkages, trial.points)
             if _agree(before.shrinkages, trial.shrinkages):
                 break

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankfold.estimators.fitting import all_or_nothing, record_run, warn_unless_converged
 from rankfold.estimators.imputer.factor_model import FactorModel, fit, rank_errors
 from rankfold.estimators.imputer.ordered import chosen
 from rankfold.estimators.imputer.tables import as_table, like_table, row_index
-from rankfold.estimators.inputs import checked_rank, is_auto, refuse_text
+from rankfold.estimators.inputs import checked_rank, is_auto, refuse_text, seed_of
 from rankfold.estimators.rank_errors import RankErrors
 from rankfold.fingerprint import fingerprint
 
@@ -128,7 +127,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self._warn_of_empty()
         self.indicated_features_ = np.flatnonzero(~known.all(axis=0))
         self.mean_, self.scale_, Z = _standardised(numbers, known)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        rng = np.random.default_rng(seed_of(self.random_state))
         self.rank_ = self._rank(Z, known, rng)
         start = self._start(Z.shape[1])
         model, trace, stop = fit(start, Z, known, self.rank_, self.max_iter, self.tol, self.verbose)

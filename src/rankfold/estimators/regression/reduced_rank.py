@@ -26,6 +26,7 @@ from rankfold.estimators.regression.criteria import CRITERIA, Candidates
 from rankfold.estimators.regression.observations import Fit, Observations, fits
 from rankfold.estimators.tensors import TensorScore, like_given, without_tensors
 from rankfold.fingerprint import fingerprint
+from rankfold.linalg import thin_svd
 from rankfold.problem import Problem
 from rankfold.run.result import Result
 from rankfold.solvers import Method
@@ -232,7 +233,7 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
         self.coef_: Floats = B[:, 0] if vector else B.T
         self.intercept_: Any = float(fit.intercept[0]) if vector else fit.intercept
         # The singular values and right singular vectors of the fitted responses.
-        _, s, Vt = np.linalg.svd(np.linalg.qr(data.centred_X @ fit.L)[1] @ fit.R.T, full_matrices=False)
+        _, s, Vt = thin_svd(np.linalg.qr(data.centred_X @ fit.L)[1] @ fit.R.T)
         r = int(np.count_nonzero(s > s[:1] * max(data.X.shape) * np.finfo(np.float64).eps))
         V = Vt[:r].T * np.sign(Vt[np.arange(r), np.argmax(np.abs(Vt[:r]), axis=1)])  # one sign of two
         self.rank_, self.components_, self.x_rotations_ = r, V.T, B @ V

@@ -121,7 +121,7 @@ class Variational:
 
     def swept(self, state: State) -> State:
         """Return the state after one sweep."""
-        sides, logs, error = list(state.sides), [0.0, 0.0], 0.0
+        sides, logs, error = list(state.sides), list(state.logs), state.error
         priors, coefficients = list(state.priors), list(state.coefficients)
         for k in (0, 1):
             priors[k], coefficients[k] = self._prior(k, sides[k])

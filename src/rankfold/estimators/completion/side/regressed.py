@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rankfold.estimators.completion.bayes.beliefs import Beliefs, fewest, square
 from rankfold.estimators.completion.side.regression import Squares, most_likely_ridge
+from rankfold.linalg import thin_svd
 from rankfold.remembered import remembered
 
 Floats = NDArray[Any]
@@ -29,7 +30,7 @@ class Regressed:
         """An orthonormal basis of what the prior's mean has beside traits: a constant, and the logarithms."""
         here = np.maximum(self.logs[self.present] - fewest(self.logs), 0.0)
         both = np.column_stack([np.ones(len(here)), here])[:, : 2 * self.bias]
-        U, s, _ = np.linalg.svd(both, full_matrices=False)
+        U, s, _ = thin_svd(both)
         return np.asarray(U[:, s > 1e-10 * s.max(initial=0.0)])
 
     @remembered

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from rankfold.entries.lanczos import dominant_svd
 from rankfold.estimators.completion.side.tables import Encoding, Table
+from rankfold.linalg import thin_svd
 
 Floats = NDArray[Any]
 MOST = 300  # traits: of more features, the directions in which lines differ most
@@ -72,7 +73,7 @@ def _directions(X: Any, centre: Floats, scale: Floats) -> Floats:
         return np.eye(p)[:, scale > 0]
     S = _Standardised(X, centre, scale)
     if n <= MOST:
-        _, values, Vt = np.linalg.svd(S @ np.eye(p), full_matrices=False)
+        _, values, Vt = thin_svd(S @ np.eye(p))
         return np.asarray(Vt[values > _NOTHING * values[0]].T)
     _, values, V = dominant_svd(S, MOST, tolerance=_TOLERANCE)
     return np.asarray(V[:, values > _NOTHING * values[0]])
