@@ -85,7 +85,7 @@ def solved(store, rank):
     problem = rf.Problem.of(timed.cost, rank)
     start, x0 = seconds(problem.start, 1)
     timed.seconds.update(dict.fromkeys(timed.seconds, 0.0))
-    with Parts() as parts:
+    with Parts() as parts, timed.blocks():
         total, result = seconds(lambda: rf.minimize(problem, x0=x0, tolerance=1e-20), 1)
     assert result.converged, result
     passes = sum(timed.seconds.values())

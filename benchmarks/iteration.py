@@ -83,6 +83,11 @@ class Timed:
 
         return timed
 
+    def blocks(self):
+        """Return the context in which blocks that are inverted as they are formed count as a pass."""
+        inverted = self.timed("line_blocks", UnformedBlocks.inverted)
+        return mock.patch.object(UnformedBlocks, "inverted", inverted)
+
 
 def seconds(task, repeats):
     """Return the least time of a task, which has run before, and its result."""
