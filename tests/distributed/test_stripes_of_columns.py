@@ -14,7 +14,7 @@ from rankfold.distributed.collectives import Coming
 from rankfold.distributed.stripes import COLUMNS, ENTRIES, Homeward, Stripes, stripes_that_pay
 from rankfold.estimators.completion import spread_report
 from rankfold.estimators.completion.choosing import Choice
-from rankfold.estimators.completion.joint import Shrinkage
+from rankfold.estimators.completion.joint import LIFT, Shrinkage
 from rankfold.estimators.completion.spread import _Penalised
 from rankfold.estimators.completion.spread_entries import _pattern
 from rankfold.linalg.primitives import on_host
@@ -281,6 +281,25 @@ def test_what_offsets_take_is_left_to_no_factor(data, bias):
     (one, W), (two, V) = started(data.values), started(data.values + 50.0)
     assert (two == pytest.approx(one, rel=1e-6)) == bias
     assert np.allclose(W, V, atol=1e-6 * one) == bias
+
+
+def test_spread_entries_start_at_what_is_above_the_weight(data):
+    """Singular values of the data, lines of n entries divided by n^¼; of a part of the largest at least."""
+    counts = [
+        np.bincount(lines, minlength=size) for lines, size in zip((data.rows, data.cols), SHAPE, strict=True)
+    ]
+    m, n = (each**0.25 for each in counts)
+    filled = np.zeros(SHAPE)
+    filled[data.rows, data.cols] = data.values
+    s = np.linalg.svd(filled / m[:, None] / n, compute_uv=False)
+    for weight in (0.5 * s[1], 0.5 * (s[0] + s[1])):
+        fit = _Penalised.of(rf.Completion.from_observed(share(Group(), data)), Choice(RANK, weight, None))
+        problem = rf.Problem(fit.cost, rf.FullRank(SHAPE, RANK))
+        largest, x0 = fit.started(problem, RANK, 0)
+        assert largest == pytest.approx(s[0], rel=1e-3)
+        L, R = (whole(factor) for factor in problem.geometry.factors(x0))
+        found = np.linalg.svd(m[:, None] * (L @ R.T) * n, compute_uv=False)[:RANK]
+        np.testing.assert_allclose(found, np.maximum(s[:RANK] - weight, LIFT * s[0]), rtol=0.05)
 
 
 def test_what_is_told_of_spread_entries_is_what_memory_tells(data):
