@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import rankfold as rf
 from distributed.threads import on_threads
 from rankfold.distributed import Group, Places, Sharded, SpreadEntries, SpreadTriples, spread_triples
 from rankfold.distributed.collectives import Coming
 from rankfold.distributed.stripes import COLUMNS, ENTRIES, Homeward, Stripes, stripes_that_pay
+from rankfold.estimators import fitting
 from rankfold.estimators.completion import spread_report
 from rankfold.estimators.completion.choosing import Choice
 from rankfold.estimators.completion.joint import LIFT, Shrinkage
@@ -20,6 +23,7 @@ from rankfold.estimators.completion.spread_entries import _pattern
 from rankfold.linalg.primitives import on_host
 from rankfold.linalg.rows import is_spread, whole
 from rankfold.report import Columns, DataSummary
+from rankfold.run.stopping import Stop, StopKind
 from rankfold.solvers.growth import dominant_pairs
 
 pytest.importorskip("torch")
@@ -300,6 +304,23 @@ def test_spread_entries_start_at_what_is_above_the_weight(data):
         L, R = (whole(factor) for factor in problem.geometry.factors(x0))
         found = np.linalg.svd(m[:, None] * (L @ R.T) * n, compute_uv=False)[:RANK]
         np.testing.assert_allclose(found, np.maximum(s[:RANK] - weight, LIFT * s[0]), rtol=0.05)
+
+
+def test_a_stall_is_the_end_of_a_fit_with_a_penalty_alone(data, monkeypatch):
+    """Beside a penalty that is not smooth, what can be reached may be all there is."""
+
+    def stalled(*args, **options):
+        return replace(minimize(*args, **options), stop=Stop("no step", StopKind.STALLED))
+
+    minimize = fitting.minimize
+    monkeypatch.setattr(fitting, "minimize", stalled)
+    triples = SpreadTriples(share(Group(), data), *map(np.arange, SHAPE))
+    options = {"rank": RANK, "bias": False, "max_iter": 2, "random_state": 0}
+    found = rf.MatrixCompletion(regularization=1.0, **options).fit(triples)
+    assert (found.converged_, found.stop_reason_) == (True, "no step")
+    with pytest.warns(ConvergenceWarning, match="no step"):
+        found = rf.MatrixCompletion(regularization=0.0, **options).fit(triples)
+    assert (found.converged_, found.stop_kind_) == (False, "stalled")
 
 
 def test_what_is_told_of_spread_entries_is_what_memory_tells(data):
