@@ -56,6 +56,35 @@ def test_differences_are_close_enough_to_minimise():
     assert_allclose(values, values[1], rtol=1e-10)
 
 
+@pytest.mark.parametrize(("scale", "least"), [(1e3, 0.0), (0.0, 1e-8)])
+def test_differences_are_taken_in_proportion_to_the_point(scale, least):
+    arrays, asked = factors(SHAPE, 2), []
+    point = [scale * A for A in arrays[:2]]
+
+    def recorded(L, R):
+        asked.append(np.vstack([L - point[0], R - point[1]]))
+        return 0.0, L, R
+
+    found = rf.Custom.from_partials(recorded, SHAPE).derivative(*point, *arrays[2:])
+    size = max(np.linalg.norm(np.vstack(point)), least)
+    assert_allclose([np.linalg.norm(step) for step in asked], 2.0 ** (-52 / 3) * size, rtol=1e-6)
+    assert_allclose(asked[0], -asked[1], atol=1e-9 * size)
+    for one, two in zip(found, arrays[2:], strict=True):
+        assert_allclose(one, two, rtol=1e-6, atol=1e-9)
+
+
+def test_rotations_must_not_matter_where_factors_do():
+    def partials(L, R):
+        weights = np.array([1.0, 4.0])
+        return float(np.sum(weights * L * L)), 2 * weights * L, 0 * R
+
+    L, R = factors(SHAPE, 2)[:2]
+    with pytest.raises(ValueError, match="depends on the basis of L and R"):
+        rf.Custom.from_partials(partials, SHAPE).evaluate_factored(L, R)
+    ridge = rf.Custom.from_partials(lambda L, R: (float(np.sum(L * L)), 2 * L, 0 * R), SHAPE)
+    assert ridge.evaluate_factored(L, R).value == np.sum(L * L)
+
+
 def test_arrays_of_another_library_come_back():
     arrays = [array_api_strict.asarray(a) for a in factors(SHAPE, 2)]
     for one in (*TORCH.evaluate(*arrays[:2])[1:], *TORCH.derivative(*arrays)):

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 import rankfold as rf
-from rankfold.costs.of_distances import Lifted, semidefinite
+from rankfold.costs.of_distances import Lifted, downhill_semidefinite, semidefinite
 
 METRICS = ("invariant", "preconditioned", "euclidean")
 PAIRS = np.array([[0, 1], [3, 0], [1, 2], [2, 3], [4, 1], [4, 2], [5, 0], [5, 4]])
@@ -103,6 +103,7 @@ def test_triplets_ask_which_is_nearer():
 def test_curves_of_higher_degree_are_interpolated():
     cost = costs()["distances"]
     L0, L1, L2, R0, R1 = drawn(5)
+    assert cost.polynomial((L0,), (R0, R1)).shape == cost.polynomial((L0, L1), (R0,)).shape == (3,)
     found = cost.polynomial((L0, L1, L2), (R0, R1))
     assert found.shape == (7,)
     for t in (-0.5, 0.3, 0.9):
@@ -132,6 +133,26 @@ def test_all_distances_start_at_the_solution(count):
     assert U is V
     P = P - P.mean(0)
     assert_allclose((U * s) @ U.T, P @ P.T, atol=1e-9)
+
+
+def test_points_as_far_from_each_other_as_some_are_known_to_be_start_as_a_simplex():
+    U, s, _ = rf.Distances(PAIRS, np.full(len(PAIRS), 4.0)).start(5)
+    assert_allclose((U * s) @ U.T, 2 * (np.eye(6) - 1 / 6), atol=1e-9)
+
+
+def test_a_point_of_no_known_distance_starts_too():
+    U, s, _ = rf.Distances(PAIRS, np.arange(1.0, 9.0), size=8).start(2)
+    assert U.shape == (8, 2)
+    assert np.isfinite(U * s).all()
+
+
+def test_other_losses_of_distances_start_down_the_gradient():
+    values = np.arange(1.0, 9.0)
+    scaled, huber, poisson = (
+        rf.Distances(PAIRS, values, loss=loss) for loss in ("square", "huber", "poisson")
+    )
+    assert_allclose(huber.start(2)[1], scaled.start(2)[1])
+    assert_allclose(poisson.start(2)[1], downhill_semidefinite(poisson, 2, 0)[1])
 
 
 def test_the_nearest_semidefinite_matrix_is_filled_up():

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import rankfold as rf
 from distributed.threads import on_threads
 from rankfold.distributed import Group, Places, Sharded, SpreadEntries, SpreadTriples, spread_triples
 from rankfold.distributed.collectives import Coming
 from rankfold.distributed.stripes import COLUMNS, ENTRIES, Homeward, Stripes, stripes_that_pay
+from rankfold.estimators import fitting
 from rankfold.estimators.completion import spread_report
 from rankfold.estimators.completion.choosing import Choice
-from rankfold.estimators.completion.joint import Shrinkage
+from rankfold.estimators.completion.joint import LIFT, Shrinkage
 from rankfold.estimators.completion.spread import _Penalised
 from rankfold.estimators.completion.spread_entries import _pattern
 from rankfold.linalg.primitives import on_host
 from rankfold.linalg.rows import is_spread, whole
 from rankfold.report import Columns, DataSummary
+from rankfold.run.stopping import Stop, StopKind
 from rankfold.solvers.growth import dominant_pairs
 
 pytest.importorskip("torch")
@@ -290,6 +294,42 @@ def test_a_limit_that_is_reached_is_no_convergence(data, weight):
     model = rf.MatrixCompletion(RANK, regularization=weight, bias=False, max_iter=1, random_state=0)
     found = model.fit(triples)
     assert (found.converged_, found.stop_kind_, found.n_iter_) == (False, "limit", 1)
+
+
+def test_spread_entries_start_at_what_is_above_the_weight(data):
+    """Singular values of the data, lines of n entries divided by n^¼; of a part of the largest at least."""
+    counts = [
+        np.bincount(lines, minlength=size) for lines, size in zip((data.rows, data.cols), SHAPE, strict=True)
+    ]
+    m, n = (each**0.25 for each in counts)
+    filled = np.zeros(SHAPE)
+    filled[data.rows, data.cols] = data.values
+    s = np.linalg.svd(filled / m[:, None] / n, compute_uv=False)
+    for weight in (0.5 * s[1], 0.5 * (s[0] + s[1])):
+        fit = _Penalised.of(rf.Completion.from_observed(share(Group(), data)), Choice(RANK, weight, None))
+        problem = rf.Problem(fit.cost, rf.FullRank(SHAPE, RANK))
+        largest, x0 = fit.started(problem, RANK, 0)
+        assert largest == pytest.approx(s[0], rel=1e-3)
+        L, R = (whole(factor) for factor in problem.geometry.factors(x0))
+        found = np.linalg.svd(m[:, None] * (L @ R.T) * n, compute_uv=False)[:RANK]
+        np.testing.assert_allclose(found, np.maximum(s[:RANK] - weight, LIFT * s[0]), rtol=0.05)
+
+
+def test_a_stall_is_the_end_of_a_fit_with_a_penalty_alone(data, monkeypatch):
+    """Beside a penalty that is not smooth, what can be reached may be all there is."""
+
+    def stalled(*args, **options):
+        return replace(minimize(*args, **options), stop=Stop("no step", StopKind.STALLED))
+
+    minimize = fitting.minimize
+    monkeypatch.setattr(fitting, "minimize", stalled)
+    triples = SpreadTriples(share(Group(), data), *map(np.arange, SHAPE))
+    options = {"rank": RANK, "bias": False, "max_iter": 2, "random_state": 0}
+    found = rf.MatrixCompletion(regularization=1.0, **options).fit(triples)
+    assert (found.converged_, found.stop_reason_) == (True, "no step")
+    with pytest.warns(ConvergenceWarning, match="no step"):
+        found = rf.MatrixCompletion(regularization=0.0, **options).fit(triples)
+    assert (found.converged_, found.stop_kind_) == (False, "stalled")
 
 
 def test_what_is_told_of_spread_entries_is_what_memory_tells(data):

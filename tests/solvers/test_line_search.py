@@ -113,6 +113,10 @@ def test_the_noise_floor_is_a_gain_of_a_thousand_roundings(here, monkeypatch):
     gain = 1e3 * here.noise
     assert at_noise_floor(here, direction, -gain / 2, 1.9)
     assert not at_noise_floor(here, direction, -gain / 2, 2.1)
+    length = here.problem.geometry.norm(here.x, direction)
+    monkeypatch.setattr(here, "hessian", lambda xi: scale(0.5 / length**2, xi))  # of curvature 0.5
+    assert at_noise_floor(here, direction, -((0.49 * gain) ** 0.5), 1e9)
+    assert not at_noise_floor(here, direction, -((0.51 * gain) ** 0.5), 1e-9)
     monkeypatch.setattr(here, "hessian", None)  # who needed no guess knows the whole line
     assert at_noise_floor(here, direction, -1e9, 0.0)
 
