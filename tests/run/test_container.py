@@ -154,3 +154,11 @@ def test_letters_and_truth_values_are_those_that_there_are():
 def test_what_a_file_holds_is_shown_in_few_characters():
     assert container._short("a" * 78) == repr("a" * 78)  # with quotes, 80
     assert container._short("a" * 79) == "'" + "a" * 76 + "..."
+
+
+def test_what_a_file_is_refused_for_may_be_a_word_or_an_error():
+    error = ValueError("it is odd")
+    for why, cause in (("it is odd", None), (error, error)):
+        with pytest.raises(WrongError, match=r"'name' does not fit rankfold .*: it is odd") as caught:
+            KIND.refuse("name", why)
+        assert caught.value.__cause__ is cause
