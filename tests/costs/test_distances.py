@@ -250,3 +250,15 @@ def test_a_run_is_not_resumed_on_other_data():
     assert known == rf.Distances(PAIRS, squared(Y, PAIRS)).fingerprint()
     assert known != rf.Distances(PAIRS, squared(Y, PAIRS) + 1.0).fingerprint()
     assert known != rf.Distances(PAIRS, squared(Y, PAIRS), features=np.eye(6) * 2).fingerprint()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_half_the_distances_a_start_has_most_of_the_points(seed):
+    rng = np.random.default_rng(seed)
+    points = rng.standard_normal((60, 3))
+    points -= points.mean(axis=0)
+    pairs = np.column_stack(np.triu_indices(60, 1))
+    some = pairs[rng.uniform(size=len(pairs)) < 0.5]
+    U, s, V = rf.Distances(some, squared(points, some), size=60).start(3)
+    G = points @ points.T
+    assert np.linalg.norm((U * s) @ V.T - G) < 0.5 * np.linalg.norm(G)

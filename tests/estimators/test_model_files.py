@@ -3,6 +3,7 @@ import errno
 import hashlib
 import io
 import itertools
+import json
 import os
 import pickle
 import threading
@@ -19,7 +20,7 @@ import rankfold as rf
 from estimators.every_estimator import NAMES, example
 from rankfold.costs.offsets import Offsets
 from rankfold.estimators import model_files as files
-from rankfold.estimators.model_parts import _joined
+from rankfold.estimators.model_parts import _joined, _named
 from rankfold.run import container
 
 PAIRS = [(f"user{i}", 10 * j) for i in range(8) for j in range(6) if (i * j + i) % 3]
@@ -296,3 +297,13 @@ def test_parts_of_other_models_are_not_joined(other, message):
     model = fitted()
     with pytest.raises(rf.ModelFileError, match=message):
         _joined([part_of(model, 0, 3), part_of(model, 3, 5, **other)])
+
+
+def test_a_manifest_of_parts_has_so_many_bytes_at_most(tmp_path):
+    names = ["01234567-part-00000.rankfold"]
+    text = json.dumps({"format": 1, "files": names})
+    (tmp_path / "manifest.json").write_text(text.ljust(1 << 20))
+    assert _named(tmp_path) == names
+    (tmp_path / "manifest.json").write_text(text.ljust((1 << 20) + 1))
+    with pytest.raises(rf.ModelFileError, match="is no manifest of a model"):
+        _named(tmp_path)

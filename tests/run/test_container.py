@@ -154,3 +154,10 @@ def test_letters_and_truth_values_are_those_that_there_are():
 def test_what_a_file_holds_is_shown_in_few_characters():
     assert container._short("a" * 78) == repr("a" * 78)  # with quotes, 80
     assert container._short("a" * 79) == "'" + "a" * 76 + "..."
+
+
+def test_a_file_is_refused_for_an_error_that_is_told():
+    why = ValueError("it is odd")
+    with pytest.raises(WrongError, match=r"'name' does not fit rankfold .*: it is odd") as caught:
+        KIND.refuse("name", why)
+    assert caught.value.__cause__ is why

@@ -131,3 +131,12 @@ def test_what_is_no_manifest_is_refused(tmp_path, change, message):
     (tmp_path / "manifest.json").write_text(json.dumps(named | change))
     with pytest.raises(WrongError, match=message):
         PartFiles.of(tmp_path, KIND)
+
+
+def test_a_manifest_has_so_many_bytes_at_most(tmp_path):
+    text = json.dumps({"format": 1, "files": "iteration-00000003", "processes": 2})
+    (tmp_path / "manifest.json").write_text(text.ljust(1 << 20))
+    assert PartFiles.of(tmp_path, KIND).processes == 2
+    (tmp_path / "manifest.json").write_text(text.ljust((1 << 20) + 1))
+    with pytest.raises(WrongError, match="is no manifest"):
+        PartFiles.of(tmp_path, KIND)

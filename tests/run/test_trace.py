@@ -1,6 +1,7 @@
 import csv
 import json
 from math import inf, isnan, nan
+from typing import get_type_hints
 
 import matplotlib as mpl
 import numpy as np
@@ -162,3 +163,10 @@ def test_an_array_without_a_column_is_no_trace_but_for_the_counted_blocks():
         else:
             with pytest.raises(ValueError, match=r"no trace has the shape \(1,\)"):
                 Trace.from_array(rest)
+
+
+def test_columns_have_their_types_whatever_the_rows_hold():
+    kinds = {int: "i", float: "f", str: "U"}
+    for trace in (Trace([]), Trace([TraceRow(0, 1, 2, 0)])):  # whole numbers, and no numbers at all
+        for name, kind in get_type_hints(TraceRow).items():
+            assert trace[name].dtype.kind == kinds[kind]

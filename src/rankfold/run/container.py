@@ -82,10 +82,9 @@ class Container:
             except (ValueError, TypeError, RecursionError) as error:  # TypeError: a type that NumPy has not
                 self.refuse(name, error)
 
-    def refuse(self, name: str, why: object) -> NoReturn:
+    def refuse(self, name: str, why: Exception) -> NoReturn:
         """Raise the error of a file that is whole, but holds what this version does not understand."""
-        cause = why if isinstance(why, BaseException) else None
-        raise self.error(f"{name!r} does not fit rankfold {__version__}: {why}") from cause
+        raise self.error(f"{name!r} does not fit rankfold {__version__}: {why}") from why
 
     def _check_format(self, name: str, line: bytes) -> None:
         number = line.removeprefix(self.magic).rstrip(b"\n")
