@@ -406,3 +406,18 @@ def test_sizes_begin_at_one_and_counts_at_zero():
                 posterior(shown.posterior_, "it", sizes)
         else:
             posterior(shown.posterior_, "it", sizes)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scale": -1.0}, "scale is -1.0"),
+        ({"scores": np.array([np.nan])}, "scores must be finite"),
+        ({"scores": None}, "scores is None"),
+    ],
+)
+def test_a_calibration_that_no_errors_gave_is_refused(change, message):
+    model = example("MatrixCompletion", bayesian=True).fitted()
+    wrong = model.posterior_._replace(calibration=Calibration(1.0, np.ones(3), 3)._replace(**change))
+    with pytest.raises(ValueError, match=message):
+        posterior(wrong, "it", {"rows": model.shape_[0], "columns": model.shape_[1], "rank": model.rank_})
