@@ -307,3 +307,9 @@ def test_a_manifest_of_parts_has_so_many_bytes_at_most(tmp_path):
     (tmp_path / "manifest.json").write_text(text.ljust((1 << 20) + 1))
     with pytest.raises(rf.ModelFileError, match="is no manifest of a model"):
         _named(tmp_path)
+
+
+def test_an_array_of_strings_and_others_cannot_be_kept(tmp_path):
+    model = rf.PairRegressor(1, left=np.array(["a", 5], dtype=object))
+    with pytest.raises(TypeError, match="left is an array of Python objects, which a file cannot hold"):
+        rf.save(model, tmp_path / "model")

@@ -9,11 +9,12 @@ import rankfold as rf
 from estimators.every_estimator import NAMES, example
 from rankfold.estimators import model_files as files
 from rankfold.estimators import schema_rules as rules
+from rankfold.estimators.completion.bayes.calibration import Calibration
 from rankfold.estimators.completion.side.learnt import LearntFeatures
 from rankfold.estimators.completion.side.tables import Encoding
 from rankfold.estimators.completion.side.traits import Traits
 from rankfold.estimators.completion.streaming import Information
-from rankfold.estimators.schema_completion import information, learnt_features
+from rankfold.estimators.schema_completion import information, learnt_features, posterior
 from rankfold.estimators.schemas import COUNT, FITTED, OPTIONAL, REAL, SETTINGS, WEIGHT, WHOLE
 
 
@@ -390,3 +391,33 @@ def test_output_is_set_for_transform_in_a_way_that_there_is():
     ):
         with pytest.raises(ValueError, match=r"^it"):
             rule(wrong, "it", {})
+
+
+def test_sizes_begin_at_one_and_counts_at_zero():
+    with pytest.raises(ValueError, match="a whole number of 1 or more"):
+        rules.size("n")(0, "it", {})
+    shown = example("MatrixCompletion", bayesian=True).fitted()
+    kept = shown.posterior_.calibration or Calibration(1.0, np.ones(3), 3)
+    for held_out in (0, -1):
+        shown.posterior_ = shown.posterior_._replace(calibration=kept._replace(held_out=held_out))
+        sizes = {"rows": shown.shape_[0], "columns": shown.shape_[1], "rank": shown.rank_}
+        if held_out < 0:
+            with pytest.raises(ValueError, match="held_out is -1, not a whole number of 0 or more"):
+                posterior(shown.posterior_, "it", sizes)
+        else:
+            posterior(shown.posterior_, "it", sizes)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scale": -1.0}, "scale is -1.0"),
+        ({"scores": np.array([np.nan])}, "scores must be finite"),
+        ({"scores": None}, "scores is None"),
+    ],
+)
+def test_a_calibration_that_no_errors_gave_is_refused(change, message):
+    model = example("MatrixCompletion", bayesian=True).fitted()
+    wrong = model.posterior_._replace(calibration=Calibration(1.0, np.ones(3), 3)._replace(**change))
+    with pytest.raises(ValueError, match=message):
+        posterior(wrong, "it", {"rows": model.shape_[0], "columns": model.shape_[1], "rank": model.rank_})

@@ -1,6 +1,7 @@
 """`ImplicitFeedback` as its users see it."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -351,3 +352,14 @@ def test_verbose_tells_what_is_chosen(capsys, rank, what):
     assert len(lines) >= len(found.regularization_path_.regularizations)
     best = 1 - min(found.regularization_path_.errors)
     assert any(f"held-out NDCG@20 {best:.4f}" in line for line in lines)
+
+
+def test_a_warm_start_is_for_the_same_users_and_items():
+    pairs, _ = clicks()
+    warm = model(warm_start=True).fit(pairs)
+    labels = warm.row_labels_, warm.col_labels_
+    same = rf.data.Triples(pairs[:, 0], pairs[:, 1], np.ones(len(pairs)), warm.shape_, *labels)
+    assert warm._last_point(same) is warm.factors_
+    assert warm._last_point(replace(same, row_labels=warm.row_labels_ + 1)) is None
+    warm.factors_ = warm.factors_[0], 0 * warm.factors_[1]
+    assert warm._last_point(same) is None

@@ -8,6 +8,7 @@ import pytest
 import rankfold as rf
 from rankfold.estimators.completion import alternating
 from rankfold.estimators.completion.alternating import Alternating, AlternatingState, Lines
+from rankfold.estimators.completion.joint import Joint
 from rankfold.geometry.full_rank import FullRankFactors
 from rankfold.problem import Counts
 
@@ -122,3 +123,15 @@ def test_a_run_that_goes_on_is_at_no_minimum():
     zero = FullRankFactors(np.zeros((1, 1)), np.zeros((1, 1)))
     state = AlternatingState(x=zero, value=1.0)
     assert (state.stalled, state.stationary, state.gradient_free) == ("", False, True)
+
+
+def test_the_length_of_a_step_is_told_in_the_norm_of_the_penalty():
+    completion = rf.Completion([0, 0, 1, 2], [0, 1, 1, 0], [1.0, 2.0, 3.0, 4.0], (3, 2))
+    joint = Joint.of(completion, 0.1)
+    problem = rf.Problem(joint, Lines((3, 2), 1, bias=False))
+    x = FullRankFactors(np.array([[1.0], [2.0], [0.5]]), np.array([[1.0], [-1.0]]))
+    state = Alternating().init(problem, x)
+    after = Alternating().step(problem, state)
+    moved = [new - old for new, old in zip(after.x, x, strict=True)]
+    due = sum(float(root @ (way**2).sum(axis=1)) for root, way in zip(joint.roots, moved, strict=True))
+    assert after.report.step == pytest.approx(np.sqrt(due))

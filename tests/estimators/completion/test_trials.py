@@ -188,3 +188,10 @@ def test_a_point_without_columns_is_the_minimum():
     joint = Joint.of(TINY)
     x = np.zeros((5, 0)), np.zeros((4, 0))
     assert trials.minimised(joint, x) is x
+
+
+@pytest.mark.parametrize(("loss", "due"), [("square", 0.75), ("logistic", 0.0)])
+def test_offsets_begin_at_the_mean_where_that_is_what_the_loss_is_of(loss, due):
+    cost = rf.Completion([0, 0, 1, 1], [0, 1, 0, 1], [1.0, 1.0, 1.0, 0.0], (2, 2), loss=loss)
+    G, H = Joint.of(cost, 0.0, INITIAL).constant()
+    assert (G.tolist(), H.tolist()) == ([[due]] * 2, [[0.0]] * 2)

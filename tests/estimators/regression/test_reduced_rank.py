@@ -374,3 +374,14 @@ def test_ranks_of_fits_without_a_closed_form_end_after_several_in_vain():
     model = Model(cv=2, random_state=0, regularization=1.0).fit(X, Y)
     assert np.isfinite(model.rank_path_.scores[:, 0]).tolist() == [True] * 4 + [False] * 3 + [True]
     assert model.rank_ == 1
+
+
+def test_without_a_closed_form_every_rank_is_tried_with_the_penalty_of_the_largest():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((24, 5))
+    Y = 0.3 * np.outer(X @ rng.standard_normal(5), rng.standard_normal(4)) + rng.standard_normal((24, 4))
+    Y[0, 0] = np.nan
+    model = Model(cv=2, random_state=0).fit(X, Y)
+    best = int(np.argmin(model.rank_path_.scores[-1]))
+    assert best > 0  # noise is to be shrunk
+    assert np.isfinite(model.rank_path_.scores[:, best]).all()
