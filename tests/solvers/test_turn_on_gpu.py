@@ -27,7 +27,7 @@ def tensors_count_as_on_a_gpu(monkeypatch):
     monkeypatch.setattr("rankfold.linalg.on_gpu.holds", is_torch_array)
 
 
-def begun(rank, size=(7, 6), dtype=np.float64):
+def begun(rank, size=(8, 6), dtype=np.float64):
     """A state from which the next step is one of those here: nobody looks how far its factors turn."""
     store = on_gpu(draw(1, *size, 0.8), DEVICE)
     problem = rf.Problem.of(rf.Completion.from_observed(store.astype(dtype)), rank)
@@ -64,7 +64,8 @@ def assert_same_step(problem, state, monkeypatch, precision):
 
 
 def test_a_step_is_that_of_the_host(first, monkeypatch):
-    assert_same_step(*first, monkeypatch, 1e-13)
+    after = assert_same_step(*first, monkeypatch, 1e-13)
+    assert not after.steepest  # the direction before has a part in the new one
 
 
 @pytest.mark.soak
@@ -84,9 +85,14 @@ def test_what_is_known_on_the_device_is_what_is_known_on_the_host(first):
     both = state.known, KnownThere(torch.as_tensor(np.array(state.known), device=DEVICE))
     for one, two in zip(both[1].fetched(), both[0], strict=True):
         assert_array_equal(one, two)
-    turns = [turned_on_gpu(state.here, state.direction, state.metric, known, 0.25)[1] for known in both]
+    (there, one), (_, two) = [
+        turned_on_gpu(state.here, state.direction, state.metric, known, 0.25) for known in both
+    ]
     for name in ("squared", "overlap", "along", "report"):
-        assert getattr(turns[0], name) == getattr(turns[1], name)
+        assert getattr(one, name) == getattr(two, name)
+    along = sum((on_host(d) * on_host(f)).sum() for d, f in zip(state.direction, there.partials, strict=True))
+    assert one.along == pytest.approx(along, rel=1e-10)
+    assert along < -1e-9  # a quarter of a unit does not end at the minimum of the line, where it is 0
 
 
 def test_the_host_looks_where_blocks_are_to_be_formed_or_grams_are_ill_conditioned(first, monkeypatch):
@@ -118,7 +124,7 @@ def test_how_far_factors_have_turned_is_what_the_host_finds(first, monkeypatch):
         return kept(self, problem, turned)
 
     monkeypatch.setattr(type(state.metric), "kept", overheard)
-    there, _ = turned_on_gpu(state.here, state.direction, state.metric, state.known, 0.25)
+    there, _ = turned_on_gpu(state.here, state.direction, state.metric, state.known, 4.0)
     assert_allclose(told, state.metric.data.turned(*there.x), rtol=1e-10)
     assert 1e-3 < told[0] < 1
 
