@@ -218,3 +218,8 @@ def test_floats_are_labels_as_far_as_they_hold_every_integer(dtype, bits):
         beyond = np.array([0, sign * (2**bits + 2)], dtype)
         with pytest.raises(ValueError, match=rf"^X\[1\] is .*holds integers exactly up to 2\*\*{bits}"):
             label_column(beyond, "X[{}]")
+
+
+def test_labels_of_another_kind_are_told_by_the_first_of_both():
+    with pytest.raises(TypeError, match="are like 'bob'; got 8: give such labels"):
+        NAMED.find(np.array([8, 9]))

@@ -170,3 +170,13 @@ def test_data_are_compared_part_by_part():
     for there, here in apart:
         with pytest.raises(cp.CheckpointError, match="'it' is from other data: its part is"):
             same(there, here, 0.0)
+
+
+@pytest.mark.parametrize("shape", [(9, 6), (10, 7)])
+def test_a_best_point_of_another_shape_is_refused(shape):
+    cost = rf.Completion.from_triples(rf.data.random_completion((10, 6), 1, 2, seed=0))
+    problem = rf.Problem.of(cost, 2)
+    own, other = problem.geometry.random_point(0), rf.FullRank(shape, 2).random_point(0)
+    with pytest.raises(ValueError, match=r"must have shape \((10|6), r\)"):
+        cp._checked_best((other, 1.0, 1.0), problem)
+    assert cp._checked_best((own, 1, 2), problem) == (own, 1.0, 2.0)

@@ -125,13 +125,26 @@ def test_a_run_that_goes_on_is_at_no_minimum():
     assert (state.stalled, state.stationary, state.gradient_free) == ("", False, True)
 
 
-def test_the_length_of_a_step_is_told_in_the_norm_of_the_penalty():
-    completion = rf.Completion([0, 0, 1, 2], [0, 1, 1, 0], [1.0, 2.0, 3.0, 4.0], (3, 2))
-    joint = Joint.of(completion, 0.1)
+def begun():
+    """Six lines, four entries: a problem, and the first state of a run."""
+    joint = Joint.of(rf.Completion([0, 0, 1, 2], [0, 1, 1, 0], [1.0, 2.0, 3.0, 4.0], (3, 2)), 0.1)
     problem = rf.Problem(joint, Lines((3, 2), 1, bias=False))
     x = FullRankFactors(np.array([[1.0], [2.0], [0.5]]), np.array([[1.0], [-1.0]]))
-    state = Alternating().init(problem, x)
+    return joint, problem, Alternating().init(problem, x)
+
+
+def test_where_no_step_lowers_the_value_none_is_told(monkeypatch):
+    _, problem, state = begun()
     after = Alternating().step(problem, state)
+    monkeypatch.setattr(alternating, "_exact", lambda *args: None)
+    last = Alternating().step(problem, after)
+    assert after.report.step > 0
+    assert (last.x, last.report.step, last.stationary, bool(last.stalled)) == (after.x, 0.0, True, True)
+
+
+def test_the_length_of_a_step_is_told_in_the_norm_of_the_penalty():
+    joint, problem, state = begun()
+    x, after = state.x, Alternating().step(problem, state)
     moved = [new - old for new, old in zip(after.x, x, strict=True)]
     due = sum(float(root @ (way**2).sum(axis=1)) for root, way in zip(joint.roots, moved, strict=True))
     assert after.report.step == pytest.approx(np.sqrt(due))

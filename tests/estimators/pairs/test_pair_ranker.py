@@ -211,3 +211,9 @@ def test_a_ranker_is_saved(tmp_path):
     loaded = rf.load(tmp_path / "model")
     assert loaded.n_comparisons_ == 700 == loaded.max_comparisons
     np.testing.assert_array_equal(loaded.predict(pairs), model.predict(pairs))
+
+
+def test_grades_too_large_to_be_compared_are_refused():
+    X, y = np.eye(4), np.array([1.0, 2.0, 1e200, 3.0])
+    with pytest.raises(ValueError, match=r"y\[2\] is 1e\+200"):
+        rf.PairRanker(1).fit(X, y)
