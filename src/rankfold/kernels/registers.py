@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterable, Sequence
+from math import gcd
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -335,8 +336,11 @@ def _halved(builder: Any, vector: Any, width: int) -> Any:
 def prefetch(typing: Any, A: Any, i: Any, rank: Any) -> Any:
     """Ask for row i of A, to be loaded soon."""
     bytes_ = rank.literal_value * A.dtype.bitwidth // 8
-    # the first number of each line, and the last number: a row need not start at a line
-    offsets = [*range(0, bytes_, LINE), bytes_ - 1]
+    # The first number of each line, and the last number, if a row may end in another: memory as it comes
+    # begins at a multiple of 16 bytes. (At rank 50, none: derivatives take 0.95 of the time without.)
+    offsets = [*range(0, bytes_, LINE)]
+    if (bytes_ - 1) % LINE >= gcd(bytes_, 16):
+        offsets.append(bytes_ - 1)
 
     def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
         byte = ir.IntType(8).as_pointer()
