@@ -25,6 +25,7 @@ def test_lines_of_a_group_have_nothing_to_do_with_each_other(rank):
     ridge, given = 0.1 * np.arange(1, rank + 1), blocks.copy()
     inverse = inverted(blocks, 2.0, ridge, 1e-15)
     assert inverse.nbytes == 3 * LANES * 2 * rank * (rank + 1)
+    assert not inverse[2, :, 3:].any()
     assert_array_equal(blocks, given)
     (found,) = applied(Applied(inverse, N, x))
     exact = np.linalg.inv(2 * blocks + np.diag(ridge))

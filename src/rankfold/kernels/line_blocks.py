@@ -130,8 +130,10 @@ def invert(rank: int) -> Any:
         q, least = np.zeros((size, LANES)), np.empty((r, LANES))
         for c in chunks(progress, bounds.size - 1):
             for g in range(bounds[c], bounds[c + 1]):
-                for lane in range(min(lanes, lines - g * lanes)):
+                count = min(lanes, lines - g * lanes)
+                for lane in range(count):
                     take(Q, (g * lanes + lane) * r, scale, ridge, lost, lane, q, least)
+                q[:, count:], least[:, count:] = 0.0, 0.0  # no lines: zero, whatever a thread did before
                 eliminate(q, least, out, g * size)
 
     return compiled(kernel)
@@ -156,7 +158,8 @@ def formed_and_inverted(rank: int) -> Any:
         nothing, told = zero(load(B, np.uint64(0), rank)), (NOT_LOOKED_AT, True, ONE, 0.0, each)
         for c in chunks(progress, bounds.size - 1):
             for g in range(bounds[c], bounds[c + 1]):
-                for lane in range(min(lanes, lines - g * lanes)):
+                among = min(lanes, lines - g * lanes)
+                for lane in range(among):
                     i = g * lanes + lane
                     for k in range(r):
                         store(Q, k, nothing)
@@ -167,6 +170,7 @@ def formed_and_inverted(rank: int) -> Any:
                             gather(told, i, start, count, s * step, indices, data, B, B, rows, scaled)
                             add(scaled, rows, np.uint64(0), count, Q, np.uint64(0))
                     take(Q, np.uint64(0), scale, ridge, lost, lane, q, least)
+                q[:, among:], least[:, among:] = 0.0, 0.0
                 eliminate(q, least, out, g * size)
 
     return compiled(kernel)
