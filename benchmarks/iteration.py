@@ -120,10 +120,7 @@ def measure(instance, repeats):
         timed = Timed(rf.Completion.from_observed(cost.store))
         problem = rf.Problem.of(timed.cost, rank)
         at_zero, _ = seconds(lambda cost=timed.cost: cost.value_at_zero, 1)  # one more pass, once in a run
-        blocks = timed.timed(
-            "line_blocks", UnformedBlocks.inverted
-        )  # a pass of its own, when it is asked for
-        with mock.patch.object(UnformedBlocks, "inverted", blocks):
+        with timed.blocks():
             total, result = seconds(fit, 1)
         rest = total - sum(timed.seconds.values())
         step = sum(timed.seconds[name] for name in STEPS)

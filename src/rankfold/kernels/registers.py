@@ -285,7 +285,7 @@ def totals(typing: Any, x0: Any, x1: Any, x2: Any, x3: Any) -> Any:
 
 
 def _gathered(builder: Any, row: Row, value: Any) -> Any:
-    """Add the vectors of a row to the first, or to the four numbers that it lacks."""
+    """Add the vectors of a row, each filled up with zeros: to the width of the first, or to four numbers."""
     width = max(4, row.widths[0])
     wide = []
     for vector, own in zip(_vectors(builder, row, value), row.widths, strict=True):
