@@ -17,7 +17,7 @@ from rankfold.geometry.lazily import introduce, lazily, made
 from rankfold.linalg import gram, gram_factor, inverse_gram, polar, primitives
 from rankfold.linalg.tall import Tall, learn, real, reals
 
-KINDS = [  # each compiles kernels of its own: five rows of a Gram at a time, or three and the last two
+KINDS = [  # each compiles kernels of its own: up to five Grams at a time, or rows of one, five and then four
     (5, np.float32),
     (14, np.float64),
     *(pytest.param(rank, np.float64, marks=pytest.mark.soak) for rank in (1, 11, 20)),
@@ -48,21 +48,24 @@ def passes(monkeypatch):
 
 @pytest.mark.parametrize(
     ("rows", "rank", "chunks"),
-    [(0, 1, 1), (127, 1, 1), (256, 1, 2), (383, 4, 2), (640, 10, 2), (959, 10, 2), (10**5, 4, 64)],
+    [(0, 1, 1), (1023, 1, 1), (1024, 1, 2), (1535, 16, 2), (1279, 20, 1), (1280, 20, 2), (10**5, 4, 64)],
 )
 def test_chunks_have_many_rows_beside_their_sums(rows, rank, chunks):
-    """128 of them, 32 r where that is more, and there are no more than 64 chunks."""
+    """512 of them, 32 r where that is more, and there are no more than 64 chunks."""
     cuts = kernels.tall.cuts(rows, rank)
     assert (cuts.size - 1, cuts[0], cuts[-1]) == (chunks, 0, rows)
 
 
 @pytest.mark.parametrize(("rank", "dtype"), KINDS)
 def test_grams_of_several_pairs(rank, dtype):
-    A, B, C = tall(rank, dtype=dtype)
+    """In the order in which they are asked for, whichever are made together."""
+    A, B, C, *others = tall(rank, 6, dtype=dtype)
     (D,) = tall(rank, 1, rows=len(A) + 100, dtype=dtype)
-    left, right = primitives.grams([(A, A), (A, B), (C, B)], [(D, D)])
+    pairs = [(A, A), (A, B), (C, B), (B, A), *((other, B) for other in others), (C, C)]
+    left, right = primitives.grams(pairs, [(D, D)])
     tolerance = 1e-11 if dtype == np.float64 else 1e-2
-    for M, (X, Y) in zip([*left, *right], [(A, A), (A, B), (C, B), (D, D)], strict=True):
+    for M, (X, Y) in zip([*left, *right], [*pairs, (D, D)], strict=True):
+        assert M.shape == (rank, rank)
         assert M.dtype == dtype
         np.testing.assert_allclose(M, X.astype(np.float64).T @ Y, atol=tolerance * len(X) ** 0.5)
 
@@ -86,9 +89,25 @@ def test_half_of_a_square_is_computed_with_the_bits_of_the_whole(rank, dtype, fe
     ((whole, square),) = primitives.grams([(A, A.copy()), (A, A)])
     np.testing.assert_array_equal(square, whole)
     monkeypatch.setattr("rankfold.kernels.registers.get_host_cpu_features", lambda: features)
-    monkeypatch.setattr(kernels.tall, "grams", kernels.tall.grams.__wrapped__)
-    ((again,),) = primitives.grams([(A, A)])
+    for remembered in ("grams", "in_groups", "width"):
+        monkeypatch.setattr(kernels.tall, remembered, getattr(kernels.tall, remembered).__wrapped__)
+    ((again, *others),) = primitives.grams([(A, A), (A, 2 * A), (3 * A, 2 * A)])
     np.testing.assert_array_equal(again, whole)
+    for factor, other in zip((2, 6), others, strict=True):
+        np.testing.assert_allclose(other, factor * whole, rtol=1e-5)
+
+
+def test_pairs_with_the_same_partner_are_made_together(monkeypatch):
+    """As many as registers hold, of few numbers, beside those of which diagonals are enough."""
+    pairs, flat = ((0, 4), (1, 0), (2, 4), (3, 4), (4, 4), (0, 0)), (False, True, False, False, False, False)
+    for room, sizes in ((6, [1, 2, 0, 2, 0, 1]), (3, [1, 3, 0, 0, 1, 1]), (1, [1, 1, 1, 1, 1, 1])):
+        monkeypatch.setattr(kernels.tall, "at_once", lambda rank, room=room: room)
+        told, places = kernels.tall.in_groups.__wrapped__(5, pairs, flat)
+        assert [tuple(row) for row in told[places, :3].tolist()] == [
+            (*pair, diagonal) for pair, diagonal in zip(pairs, flat, strict=True)
+        ]
+        assert told[:, 3].tolist() == sizes
+        assert told[-1, 2] == (room > 1)  # those of which diagonals are enough come last
 
 
 @pytest.mark.parametrize(("rank", "dtype"), KINDS)

@@ -18,14 +18,15 @@ from rankfold.entries.store import NewValues
 MAX_CHUNKS, CHUNK_ENTRIES = 128, 2048
 # A stripe is at least so many lines of the other side, and leaves each line of its own so many entries.
 # Narrow stripes let a core gather from its own cache, where lines have entries enough (32000², 400 per line,
-# rank 50: half the time; two arrays of 1280 lines take a megabyte then: derivatives of 10000² take 0.9 of the
-# time with 2048, and evaluations at ranks 5 to 50 as long), wide ones from the shared one (10⁸ entries of
-# 2·10⁶ rows, rank 10: half as well); those between have columns that 16 bits can tell apart. With fewer
-# entries per line a stripe costs more than it saves. P2, 80 per line: on a Xeon 3 stripes take as long as
-# none, and 6 a fifth longer; on a Zen 5 2 take 1.13 of the time of none, 3 1.16, and at rank 50 none of these
-# gains 2%. 120 per line of 83,333, rank 10: 2 take 0.95 of the time of 5; rank 50: 1.15. Narrower ones save
-# nothing, wider ones lose in a derivative.
-STRIPES = (5 << 8, 40), (1 << 15, 20), (1 << 17, 8)
+# rank 50: half the time; two arrays of 1024 lines take 0.8 megabytes then: derivatives of 10000² take 0.9 of
+# the time with 2048 on a Xeon, 0.97 of that with 1280 on a Zen 5, whose cores have one megabyte, and
+# evaluations at ranks 5 to 50 as long), wide ones from the shared one (10⁸ entries of 2·10⁶ rows, rank 10:
+# half as well); those between have columns that 16 bits can tell apart. With fewer entries per line a stripe
+# costs more than it saves. P2, 80 per line: on a Xeon 3 stripes take as long as none, and 6 a fifth longer;
+# on a Zen 5 2 take 1.13 of the time of none, 3 1.16, and at rank 50 none of these gains 2%. 120 per line of
+# 83,333, rank 10: 2 take 0.95 of the time of 5; rank 50: 1.15. Narrower ones save nothing, wider ones lose in
+# a derivative.
+STRIPES = (1 << 10, 40), (1 << 15, 20), (1 << 17, 8)
 # Columns of a stripe that 16 bits can tell apart: passes take as long as with 32, the entries less memory.
 NARROW = 1 << 16
 

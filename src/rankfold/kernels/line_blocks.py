@@ -20,6 +20,7 @@ from numba.extending import register_jitable
 from rankfold.kernels.chunks import chunks, chunks_in_order
 from rankfold.kernels.compiling import called, compiled
 from rankfold.kernels.layout import NOT_LOOKED_AT, ONE, ahead_by, numbers
+from rankfold.kernels.products import product
 from rankfold.kernels.registers import (
     axpy,
     load,
@@ -32,7 +33,6 @@ from rankfold.kernels.registers import (
     zero,
 )
 from rankfold.kernels.sweeps import SQUARE, entry_losses, told
-from rankfold.kernels.tall import product
 
 LANES = 8
 LARGE = 8  # ranks
@@ -283,6 +283,7 @@ def _weighed(rank: int) -> Any:
 
     Four rows at a time: a loop over so few numbers is over before the processor knows that it will be.
     """
+    large, size = rank > LARGE, np.uint64(rank * (rank + 1) // 2)
 
     def weighed(U, top, X, Y):  # type: ignore[no-untyped-def]
         r, fours = np.uint64(rank), np.uint64(rank // 4 * 4)
@@ -297,6 +298,11 @@ def _weighed(rank: int) -> Any:
             at3 = at2 + k3
             s0, s1, s2, s3 = nothing, nothing, nothing, nothing
             for n in range(k1):
+                if (
+                    large
+                ):  # those of the next group: what comes from memory as it is wanted comes half as fast
+                    prefetch(U, at + size + _FOUR * n, LANES)
+                    prefetch(U, at + size + _FOUR * n + _TWO, LANES)
                 x = load(X, n, LANES)
                 s0 = multiply_add(load_wide(U, at + n, LANES), x, s0)
                 s1 = multiply_add(load_wide(U, at1 + n, LANES), x, s1)

@@ -64,7 +64,7 @@ def _address(context: Any, builder: Any, array_type: Any, array: Any, row: Any, 
     return builder.gep(data, [builder.mul(row, I64(length))])
 
 
-def _checked_address(context: Any, builder: Any, array_type: Any, array: Any, row: Any, length: int) -> Any:
+def checked_address(context: Any, builder: Any, array_type: Any, array: Any, row: Any, length: int) -> Any:
     """The address of a row; with NUMBA_BOUNDSCHECK=1, of a row that is there, as numba's own indexing is."""
     if config.BOUNDSCHECK:
         numbers = cgutils.create_struct_proxy(array_type)(context, builder, array).nitems
@@ -72,7 +72,7 @@ def _checked_address(context: Any, builder: Any, array_type: Any, array: Any, ro
     return _address(context, builder, array_type, array, row, length)
 
 
-def _pointers(builder: Any, row: Row, start: Any) -> list[Any]:
+def pointers(builder: Any, row: Row, start: Any) -> list[Any]:
     """Where each vector of a row at `start` lies."""
     offsets = itertools.accumulate(row.widths[:-1], initial=0)
     return [
@@ -81,7 +81,7 @@ def _pointers(builder: Any, row: Row, start: Any) -> list[Any]:
     ]
 
 
-def _row(builder: Any, row: Row, vectors: Iterable[Any]) -> Any:
+def row_of(builder: Any, row: Row, vectors: Iterable[Any]) -> Any:
     """Build the row of these vectors."""
     result = ir.Constant(ir.LiteralStructType(row.vectors), ir.Undefined)
     for k, vector in enumerate(vectors):
@@ -99,8 +99,8 @@ def load(typing: Any, A: Any, i: Any, rank: Any) -> Any:
     row = Row(rank.literal_value, A.dtype)
 
     def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        start = _checked_address(context, builder, A, args[0], args[1], row.length)
-        return _row(builder, row, (builder.load(p, align=row.bytes) for p in _pointers(builder, row, start)))
+        start = checked_address(context, builder, A, args[0], args[1], row.length)
+        return row_of(builder, row, (builder.load(p, align=row.bytes) for p in pointers(builder, row, start)))
 
     return row(A, types.uint64, rank), codegen
 
@@ -110,8 +110,8 @@ def store(typing: Any, A: Any, i: Any, x: Any) -> Any:
     """Write row x into row i of a C-contiguous array."""
 
     def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        start = _checked_address(context, builder, A, args[0], args[1], x.length)
-        for vector, p in zip(_vectors(builder, x, args[2]), _pointers(builder, x, start), strict=True):
+        start = checked_address(context, builder, A, args[0], args[1], x.length)
+        for vector, p in zip(_vectors(builder, x, args[2]), pointers(builder, x, start), strict=True):
             builder.store(vector, p, align=x.bytes)
         return context.get_dummy_value()
 
@@ -124,10 +124,10 @@ def load_four(typing: Any, x: Any, p: Any) -> Any:
     row, held = Row(4, types.float64), Row(4, x.dtype)
 
     def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        _checked_address(context, builder, x, args[0], builder.add(args[1], I64(3)), 1)
+        checked_address(context, builder, x, args[0], builder.add(args[1], I64(3)), 1)
         start = _address(context, builder, x, args[0], args[1], 1)
         found = builder.load(builder.bitcast(start, held.vectors[0].as_pointer()), align=held.bytes)
-        return _row(builder, row, [found if held.bytes == 8 else builder.fpext(found, row.vectors[0])])
+        return row_of(builder, row, [found if held.bytes == 8 else builder.fpext(found, row.vectors[0])])
 
     return row(x, types.uint64), codegen
 
@@ -138,8 +138,8 @@ def load_first(typing: Any, A: Any, i: Any, rank: Any, width: Any) -> Any:
     row = Row(width.literal_value, A.dtype)
 
     def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        start = _checked_address(context, builder, A, args[0], args[1], rank.literal_value)
-        return _row(builder, row, (builder.load(p, align=row.bytes) for p in _pointers(builder, row, start)))
+        start = checked_address(context, builder, A, args[0], args[1], rank.literal_value)
+        return row_of(builder, row, (builder.load(p, align=row.bytes) for p in pointers(builder, row, start)))
 
     return row(A, types.uint64, rank, width), codegen
 
@@ -149,8 +149,8 @@ def store_first(typing: Any, A: Any, i: Any, rank: Any, x: Any) -> Any:
     """Write x to the beginning of row i of such an array."""
 
     def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        start = _checked_address(context, builder, A, args[0], args[1], rank.literal_value)
-        for vector, p in zip(_vectors(builder, x, args[3]), _pointers(builder, x, start), strict=True):
+        start = checked_address(context, builder, A, args[0], args[1], rank.literal_value)
+        for vector, p in zip(_vectors(builder, x, args[3]), pointers(builder, x, start), strict=True):
             builder.store(vector, p, align=x.bytes)
         return context.get_dummy_value()
 
@@ -170,7 +170,7 @@ def load_wide(typing: Any, A: Any, i: Any, rank: Any) -> Any:
             p = builder.bitcast(builder.gep(start, [I64(offset)]), narrow.as_pointer())
             x = builder.load(p, align=A.dtype.bitwidth // 8)
             loaded.append(x if narrow == vector else builder.fpext(x, vector))
-        return _row(builder, row, loaded)
+        return row_of(builder, row, loaded)
 
     return row(A, types.uint64, rank), codegen
 
@@ -180,7 +180,7 @@ def store_narrow(typing: Any, A: Any, i: Any, x: Any) -> Any:
     """Write row x, of double precision, into row i of an array of single precision."""
 
     def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        start = _checked_address(context, builder, A, args[0], args[1], x.length)
+        start = checked_address(context, builder, A, args[0], args[1], x.length)
         offsets = itertools.accumulate(x.widths[:-1], initial=0)
         for offset, vector in zip(offsets, _vectors(builder, x, args[2]), strict=True):
             narrow = ir.VectorType(ir.FloatType(), vector.type.count)
@@ -201,8 +201,17 @@ def zero(typing: Any, x: Any) -> Any:
     return x(x), codegen
 
 
-def _fused(builder: Any, x: Any, y: Any, z: Any) -> Any:
+def fused(builder: Any, x: Any, y: Any, z: Any) -> Any:
+    """X y + z, of vectors."""
     return builder.fadd(z, builder.fmul(x, y, flags=FLAGS), flags=FLAGS)
+
+
+def repeated(builder: Any, number: Any, vector: Any) -> Any:
+    """A vector of a type that has one number everywhere."""
+    undefined = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(undefined, number, I32(0))
+    everywhere = ir.Constant(ir.VectorType(I32, vector.count), [0] * vector.count)
+    return builder.shuffle_vector(first, undefined, everywhere)
 
 
 @intrinsic
@@ -210,15 +219,11 @@ def axpy(typing: Any, a: Any, x: Any, y: Any) -> Any:
     """Row a x + y, for a number a."""
 
     def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        def repeated(vector: Any) -> Any:
-            undefined = ir.Constant(vector, ir.Undefined)
-            first = builder.insert_element(undefined, args[0], I32(0))
-            everywhere = ir.Constant(ir.VectorType(I32, vector.count), [0] * vector.count)
-            return builder.shuffle_vector(first, undefined, everywhere)
-
         xs, ys = _vectors(builder, x, args[1]), _vectors(builder, x, args[2])
         terms = zip(x.vectors, xs, ys, strict=True)
-        return _row(builder, x, (_fused(builder, repeated(vector), v, w) for vector, v, w in terms))
+        return row_of(
+            builder, x, (fused(builder, repeated(builder, args[0], vector), v, w) for vector, v, w in terms)
+        )
 
     return x(x.dtype, x, y), codegen
 
@@ -229,7 +234,7 @@ def multiply_add(typing: Any, x: Any, y: Any, z: Any) -> Any:
 
     def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
         triples = zip(*(_vectors(builder, x, arg) for arg in args), strict=True)
-        return _row(builder, x, (_fused(builder, *triple) for triple in triples))
+        return row_of(builder, x, (fused(builder, *triple) for triple in triples))
 
     return x(x, y, z), codegen
 
@@ -275,11 +280,11 @@ def totals(typing: Any, x0: Any, x1: Any, x2: Any, x3: Any) -> Any:
         v0, v1, v2, v3 = (_gathered(builder, x0, arg) for arg in args)
         low, high = (_interleaved(builder, v, w) for v, w in ((v0, v1), (v2, v3)))
         sums = builder.fadd(
-            _shuffled(builder, low, high, (0, 1, 4, 5)),
-            _shuffled(builder, low, high, (2, 3, 6, 7)),
+            shuffled(builder, low, high, (0, 1, 4, 5)),
+            shuffled(builder, low, high, (2, 3, 6, 7)),
             flags=FLAGS,
         )
-        return _row(builder, four, [sums if x0.bytes == 8 else builder.fpext(sums, four.vectors[0])])
+        return row_of(builder, four, [sums if x0.bytes == 8 else builder.fpext(sums, four.vectors[0])])
 
     return four(x0, x1, x2, x3), codegen
 
@@ -291,7 +296,7 @@ def _gathered(builder: Any, row: Row, value: Any) -> Any:
     for vector, own in zip(_vectors(builder, row, value), row.widths, strict=True):
         zeros = ir.Constant(ir.VectorType(row.scalar, own), None)
         places = [*range(own), *[own] * (width - own)]
-        wide.append(vector if own == width else _shuffled(builder, vector, zeros, places))
+        wide.append(vector if own == width else shuffled(builder, vector, zeros, places))
     return functools.reduce(functools.partial(builder.fadd, flags=FLAGS), wide)
 
 
@@ -299,7 +304,7 @@ def _interleaved(builder: Any, v: Any, w: Any) -> Any:
     """Add neighbours of two vectors, to four sums: of v, of w, of v, of w."""
     width = v.type.count
     even, odd = (
-        _shuffled(builder, v, w, [place for k in range(first, width, 2) for place in (k, width + k)])
+        shuffled(builder, v, w, [place for k in range(first, width, 2) for place in (k, width + k)])
         for first in (0, 1)
     )
     sums = builder.fadd(even, odd, flags=FLAGS)
@@ -308,7 +313,8 @@ def _interleaved(builder: Any, v: Any, w: Any) -> Any:
     return sums
 
 
-def _shuffled(builder: Any, v: Any, w: Any, places: Sequence[int]) -> Any:
+def shuffled(builder: Any, v: Any, w: Any, places: Sequence[int]) -> Any:
+    """Numbers of two vectors, one after the other, by their places there."""
     return builder.shuffle_vector(v, w, ir.Constant(ir.VectorType(I32, len(places)), list(places)))
 
 

@@ -8,6 +8,7 @@ of a 32000 × 5 array, on one thread.
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,11 @@ import numpy as np
 from rankfold.kernels.chunks import chunks
 from rankfold.kernels.compiling import called, compiled
 from rankfold.kernels.layout import ONE
-from rankfold.kernels.registers import axpy, held, load, load_first, multiply_add, store, store_first, zero
+from rankfold.kernels.products import AHEAD, WIDE, at_once, lent, product, together
+from rankfold.kernels.products import ARRAYS as ARRAYS
+from rankfold.kernels.registers import axpy, load, load_first, multiply_add, store, zero
 
-ARRAYS = 6  # that one pass takes; those beyond the last are repetitions
-MOST_CHUNKS, _FEWEST_ROWS = 64, 128
+MOST_CHUNKS, _FEWEST_ROWS = 64, 512
 _FOUR = np.uint64(4)
 
 
@@ -29,122 +31,60 @@ def cuts(rows: int, rank: int) -> Any:
     return np.linspace(0, rows, count + 1).astype(np.uint64)
 
 
-@functools.cache
-def _columns(rank: int, size: int, width: int) -> Any:
-    """Function that adds `size` rows of AᵀB, from row k on, of some rows of A and B, to those in Q.
+@functools.lru_cache(maxsize=64)
+def in_groups(rank: int, places: tuple[tuple[int, int], ...], flat: tuple[bool, ...]) -> tuple[Any, Any]:
+    """What `grams` is told of pairs (A, B): the numbers of A and B, whether diagonals are enough, and a size.
 
-    Of those rows the first `width` numbers.
+    Those with the same B that are made together follow each other: the first has the size of their group,
+    others 0. And where among them each of the pairs is.
     """
-
-    def add(A, B, k, first, last, Q, top):  # type: ignore[no-untyped-def]
-        q0 = load_first(Q, top, rank, width)
-        q1 = load_first(Q, top + np.uint64(1), rank, width) if size > 1 else zero(q0)
-        q2 = load_first(Q, top + np.uint64(2), rank, width) if size > 2 else zero(q0)
-        q3 = load_first(Q, top + np.uint64(3), rank, width) if size > 3 else zero(q0)
-        q4 = load_first(Q, top + np.uint64(4), rank, width) if size > 4 else zero(q0)
-        q5 = load_first(Q, top + np.uint64(5), rank, width) if size > 5 else zero(q0)
-        q6 = load_first(Q, top + np.uint64(6), rank, width) if size > 6 else zero(q0)
-        q7 = load_first(Q, top + np.uint64(7), rank, width) if size > 7 else zero(q0)
-        for i in range(first, last):
-            b = load_first(B, i, rank, width)
-            q0 = axpy(A[i, k], b, q0)
-            if size > 1:
-                q1 = axpy(A[i, k + np.uint64(1)], b, q1)
-            if size > 2:
-                q2 = axpy(A[i, k + np.uint64(2)], b, q2)
-            if size > 3:
-                q3 = axpy(A[i, k + np.uint64(3)], b, q3)
-            if size > 4:
-                q4 = axpy(A[i, k + np.uint64(4)], b, q4)
-            if size > 5:
-                q5 = axpy(A[i, k + np.uint64(5)], b, q5)
-            if size > 6:
-                q6 = axpy(A[i, k + np.uint64(6)], b, q6)
-            if size > 7:
-                q7 = axpy(A[i, k + np.uint64(7)], b, q7)
-        store_first(Q, top, rank, q0)
-        if size > 1:
-            store_first(Q, top + np.uint64(1), rank, q1)
-        if size > 2:
-            store_first(Q, top + np.uint64(2), rank, q2)
-        if size > 3:
-            store_first(Q, top + np.uint64(3), rank, q3)
-        if size > 4:
-            store_first(Q, top + np.uint64(4), rank, q4)
-        if size > 5:
-            store_first(Q, top + np.uint64(5), rank, q5)
-        if size > 6:
-            store_first(Q, top + np.uint64(6), rank, q6)
-        if size > 7:
-            store_first(Q, top + np.uint64(7), rank, q7)
-
-    return called(add, rank, size, width)
+    order = list(range(len(places)))
+    if at_once(rank) > 1:
+        order.sort(key=lambda k: (flat[k], places[k][1]))
+    told = []
+    for _, group in itertools.groupby(order, lambda k: (flat[k], places[k][1])):
+        members = list(group)
+        while members:
+            size = next(n for n in _sizes(rank) if n <= len(members))
+            told += [(*places[k], flat[k], size * (k == members[0])) for k in members[:size]]
+            members = members[size:]
+    return np.array(told, np.uint64), np.argsort(order)
 
 
-def product(rank: int, lower: bool) -> Any:
-    """Function that adds AᵀB, of the rows of both from `first` to `last`, to the r rows of Q from `top` on.
-
-    Where `lower`, of the upper triangle as much as is no more work: eight rows end where the last of them
-    meets it.
-    """
-    before, step = None, 8 if lower else rank
-    for start in range(0, rank, step):
-        end = min(start + step, rank)
-        width = end if lower else rank
-        before = _rows(rank, start, end, width, min(8, held(width)), before)
-    return before
+def _sizes(rank: int) -> list[int]:
+    """How many products are made together, the most first: each number of them compiles code of its own."""
+    return sorted({max(1, min(n, at_once(rank))) for n in (1, 2, ARRAYS)}, reverse=True)
 
 
 @functools.cache
-def _rows(rank: int, start: int, end: int, width: int, most: int, before: Any) -> Any:
-    """The same for the rows of AᵀB from `start` to `end`, `most` at a time, after those `before`."""
-    parts = -(-(end - start) // most)
-    size = -(-(end - start) // parts)
-    rest = end - start - size * (parts - 1)
-    several, remaining = _columns(rank, size, width), _columns(rank, rest, width)
-    begin, stop, step = np.uint64(start), np.uint64(end - rest), np.uint64(size)
-
-    def add(A, B, first, last, Q, top):  # type: ignore[no-untyped-def]
-        if before is not None:
-            before(A, B, first, last, Q, top)
-        for k in range(begin, stop, step):
-            several(A, B, k, first, last, Q, top + k)
-        remaining(A, B, stop, first, last, Q, top + stop)
-
-    return called(add, rank, start, end, width, most)
+def width(rank: int) -> int:
+    """How many numbers `grams` keeps for each row of a product: those beyond the rank are zero."""
+    return WIDE if at_once(rank) else rank
 
 
 @functools.cache
 def grams(rank: int) -> Any:
-    """Kernel for AᵀB of pairs of `arrays`, by chunk: pair p of chunk c is r rows of `sums` from (c m + p) r.
+    """Kernel for AᵀB of pairs of `arrays`, as `in_groups` tells them, by chunk.
 
-    Of a pair whose third number is not 0, its diagonal alone. By tiles of rows, which stay in the cache for
-    all pairs.
+    Pair p of chunk c is r rows of `sums` from (c m + p) r. By tiles of rows, which stay in the cache for all
+    pairs; where they are shorter, memory is not asked early enough for the next.
     """
-    tile = np.uint64(min(256, max(16, 2048 // rank)))
-    whole, lower = product(rank, False), product(rank, True)
+    tile = np.uint64(min(1024, max(16, 16384 // rank)))
+    length = rank * _rows_at_once(rank)
+    diagonal, add = _diagonal(rank), _group(rank) if at_once(rank) else _pair(rank)
 
     def kernel(progress, bounds, arrays, pairs, sums):  # type: ignore[no-untyped-def]
         r, m = np.uint64(rank), np.uint64(pairs.shape[0])
-        diagonal = np.empty((ONE, r), sums.dtype)
+        scratch = np.empty((ONE, length), sums.dtype)
         for c in chunks(progress, bounds.size - 1):
             for first in range(bounds[c], bounds[c + 1], tile):
                 last = min(first + tile, bounds[c + 1])
                 for p in range(m):
-                    A, B = arrays[pairs[p, 0]], arrays[pairs[p, 1]]
                     top = (np.uint64(c) * m + p) * r
                     if pairs[p, 2]:
-                        q = zero(load(A, first, rank))
-                        for i in range(first, last):
-                            q = multiply_add(load(A, i, rank), load(B, i, rank), q)
-                        store(diagonal, np.uint64(0), q)
-                        for k in range(r):
-                            sums[top + k, k] += diagonal[0, k]
-                        continue
-                    if pairs[p, 0] == pairs[p, 1]:
-                        lower(A, B, first, last, sums, top)
+                        diagonal(arrays, pairs, p, first, last, scratch, sums, top)
                     else:
-                        whole(A, B, first, last, sums, top)
+                        add(arrays, pairs, p, first, last, sums, top)
             for p in range(m):
                 top = (np.uint64(c) * m + p) * r
                 for k in range(r if pairs[p, 0] == pairs[p, 1] else np.uint64(0)):
@@ -152,6 +92,64 @@ def grams(rank: int) -> Any:
                         sums[top + n, k] = sums[top + k, n]
 
     return compiled(kernel)
+
+
+def _diagonal(rank: int) -> Any:
+    """Function that adds the diagonal of AᵀB, of pair p, over some rows: several at a time, as one."""
+    several = np.uint64(_rows_at_once(rank))
+    length = int(several) * rank
+
+    def add(arrays, pairs, p, first, last, scratch, sums, top):  # type: ignore[no-untyped-def]
+        A, B = lent(arrays, pairs[p, 0]), lent(arrays, pairs[p, 1])
+        r, end = np.uint64(rank), first + (last - first) // several * several
+        q = zero(load(scratch, np.uint64(0), length))
+        for i in range(first, end, several):
+            q = multiply_add(load_first(A, i, rank, length), load_first(B, i, rank, length), q)
+        store(scratch, np.uint64(0), q)
+        for i in range(end, last):
+            for k in range(r):
+                scratch[0, k] += A[i, k] * B[i, k]
+        for k in range(r):
+            for n in range(several):
+                sums[top + k, k] += scratch[0, n * r + k]
+
+    return called(add, rank)
+
+
+def _rows_at_once(rank: int) -> int:
+    """How many rows are added to a diagonal at a time: those that fill eight vectors."""
+    return max(1, 8 * WIDE // rank)
+
+
+def _pair(rank: int) -> Any:
+    """Function that adds AᵀB, of pair p, over some rows."""
+    whole, lower = (product(rank, each, AHEAD // rank) for each in (False, True))
+
+    def add(arrays, pairs, p, first, last, sums, top):  # type: ignore[no-untyped-def]
+        A, B = lent(arrays, pairs[p, 0]), lent(arrays, pairs[p, 1])
+        if pairs[p, 0] == pairs[p, 1]:
+            lower(A, B, first, last, sums, top)
+        else:
+            whole(A, B, first, last, sums, top)
+
+    return called(add, rank)
+
+
+def _group(rank: int) -> Any:
+    """Function that adds AᵀB, over some rows, of the group that begins with pair p, if one does."""
+    sizes = _sizes(rank)
+    several, two, one = (together(rank, n) for n in (sizes[0], min(2, sizes[0]), 1))
+
+    def add(arrays, pairs, p, first, last, sums, top):  # type: ignore[no-untyped-def]
+        size = pairs[p, 3]
+        if size == 1:
+            one(arrays, pairs, p, first, last, sums, top)
+        elif size == 2:
+            two(arrays, pairs, p, first, last, sums, top)
+        elif size:
+            several(arrays, pairs, p, first, last, sums, top)
+
+    return called(add, rank)
 
 
 @functools.cache

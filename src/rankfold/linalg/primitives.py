@@ -6,7 +6,6 @@ machines are waited for, once. Small matrices are NumPy arrays on the host, wher
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -184,7 +183,7 @@ def _parts_for_kernels(sides: Sequence[Sequence[Pair]]) -> list[list[Part]] | No
 def _grams_by_kernels(
     sides: Sequence[Sequence[Part]], diagonals: Collection[int] = ()
 ) -> list[list[NDArray[Any]]]:
-    found: list[list[NDArray[Any]]] = []
+    found: list[list[tuple[NDArray[Any], NDArray[Any]]]] = []
     passes: dict[int, list[tuple[Any, ...]]] = {}  # by rank
     work = 0
     for parts in sides:
@@ -195,20 +194,20 @@ def _grams_by_kernels(
             first += len(places)
             rows, rank = arrays[0].shape
             bounds = kernels.tall.cuts(rows, rank)
-            partial = np.zeros(((bounds.size - 1) * len(places) * rank, rank), arrays[0].dtype)
+            pairs, order = kernels.tall.in_groups(rank, tuple(places), flat)
+            partial = np.zeros(
+                ((bounds.size - 1) * len(places) * rank, kernels.tall.width(rank)), arrays[0].dtype
+            )
             padded = _filled_up(arrays, kernels.tall.ARRAYS)
-            passes.setdefault(rank, []).append((bounds, padded, _numbers(tuple(places), flat), partial))
-            found[-1].append(partial.reshape(-1, len(places), rank, rank))
+            passes.setdefault(rank, []).append((bounds, padded, pairs, partial))
+            found[-1].append((partial.reshape(-1, len(places), rank, partial.shape[1]), order))
             work += rows * rank * rank * len(places)
     for rank, arguments in passes.items():
         kernels.pool.run(kernels.tall.grams(rank), kernels.tall.MOST_CHUNKS, work * _IN_ORDER, *arguments)
-    return [[M for part in parts for M in np.add.reduce(part)] for parts in found]
-
-
-@functools.lru_cache(maxsize=64)
-def _numbers(places: tuple[tuple[int, int], ...], flat: tuple[bool, ...]) -> NDArray[np.uint64]:
-    """As kernels take them; an iteration asks for the same pairs as the one before."""
-    return np.array([(*pair, diagonal) for pair, diagonal in zip(places, flat, strict=True)], np.uint64)
+    return [
+        [M for sums, order in parts for M in np.add.reduce(sums)[:, :, : sums.shape[2]][order]]
+        for parts in found
+    ]
 
 
 def _in_parts(pairs: Sequence[Pair]) -> list[Part]:
