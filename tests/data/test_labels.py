@@ -210,6 +210,29 @@ def test_a_pickled_index_finds_the_same_and_brings_nothing_that_made_it_fast(lab
     np.testing.assert_array_equal(again.find(names), found)
 
 
+@pytest.mark.parametrize(
+    ("column", "at"),
+    [
+        ([2**63 - 1, -1, 2**63], 2),
+        ([-(2**63), 2**63, 5], 1),
+        ([2**63 - 1, -(2**63), -(2**63) - 1], 2),
+        ([2**64, 2**63 - 1, 0], 0),
+    ],
+)
+def test_of_integers_that_fit_no_type_the_first_beyond_64_bits_is_named(column, at):
+    with pytest.raises(ValueError, match=rf"^X\[{at}\] is {column[at]}: the integers of a side must fit 64"):
+        label_column(np.array(column, dtype=object), "X[{}]")
+
+
+@pytest.mark.parametrize(("names", "at"), [([2, 3, 9], 1), ([0, 4, 3], 1), ([1, -1, 3], 1), ([3, -1], 0)])
+def test_the_first_position_outside_the_matrix_is_named(names, at):
+    with pytest.raises(ValueError, match=rf"^X\[{at}\] is {names[at]}: rows are positions .* from 0 to 2;"):
+        PLACES.find(np.array(names), "X[{}]")
+    assert PLACES.find(np.array([2, 0])).tolist() == [2, 0]
+    with pytest.raises(TypeError, match="knows rows by position; got the label 'ann'"):
+        PLACES.find(np.array(["ann"]))
+
+
 @pytest.mark.parametrize(("dtype", "bits"), [(np.float16, 11), (np.float32, 24), (np.float64, 53)])
 def test_floats_are_labels_as_far_as_they_hold_every_integer(dtype, bits):
     for sign in (1, -1):

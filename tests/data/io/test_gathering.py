@@ -177,6 +177,53 @@ def test_columns_are_found_by_name_or_position():
             place_columns(chosen, names, named, "x")
 
 
+@pytest.mark.parametrize(
+    ("names", "places"),
+    [
+        (["film", "x", "who"], (2, 0, 1)),  # the value would be third, where the row is
+        (["x", "film", "z"], (0, 1, 2)),
+        (["film", "x", "z"], (1, 0, 2)),
+        (["x", "who", "z"], (1, 0, 2)),  # the column would be second
+        (["x", "z", "who"], (2, 1, 0)),
+        (["stars", "film", "who"], (2, 1, 0)),
+        (["stars", "x", "z"], (1, 2, 0)),
+        (["x", "rating", "z", "who"], (3, 0, 1)),
+        (["score", "rating", "item", "user"], (3, 2, 1)),  # the best of several names
+    ],
+)
+def test_columns_that_nobody_chose_are_found_by_name_and_else_in_their_order(names, places):
+    assert place_columns((None, None, None), names, True, "x") == places
+    assert place_columns((None, None, None), names, False, "x") == (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("columns", "places"),
+    [
+        ((None, "who", None), (0, 2, 1)),  # what was chosen is not taken again
+        (("z", None, None), (1, 0, 2)),
+        ((0, None, None), (0, 1, 2)),
+        ((1, None, None), (1, 0, 2)),
+        ((None, None, 0), (2, 1, 0)),
+        ((None, 2, None), (0, 2, 1)),
+        ((None, None), (2, 1)),
+        ((None, 2), (0, 2)),
+    ],
+)
+def test_columns_are_found_beside_those_that_were_chosen(columns, places):
+    assert place_columns(columns, ["x", "z", "who"], True, "x") == places
+
+
+def test_few_batches_are_kept_apart_however_many_there_are(monkeypatch):
+    monkeypatch.setattr(columns, "MERGE", 4)
+    column = LabelColumn(text=False)
+    for k in range(30):
+        column.add(pa.array([f"l{k % 7}", f"l{(k + 3) % 7}"]))
+        assert sum(len(batch.dictionary) for batch in column.pending) <= 7
+    codes, count, labels = column.finish()
+    assert (count, len(codes)) == (7, 60)
+    assert labels[codes][:4].tolist() == ["l0", "l3", "l1", "l4"]
+
+
 def test_of_a_long_dictionary_a_batch_brings_what_it_uses():
     """Those of a whole file may come with each batch."""
     labels = pa.array([f"l{k:03}" for k in range(100)])
