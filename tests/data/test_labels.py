@@ -58,6 +58,36 @@ def test_text_that_must_be_there_is_answered_with_the_nearest():
         PLACES.require_text("3")
 
 
+def test_times_that_are_not_there_are_written_as_text():
+    for day, unit in (("2024-03-01", "D"), ("2024-02-29T12", "h")):
+        with pytest.raises(KeyError, match=f"label '{day}' is not in this model"):
+            DAYS.require(np.array(["2024-02-29", day], f"M8[{unit}]"))
+    with pytest.raises(
+        KeyError, match=r"label '1999' is not .*, which knows 2 others, such as '2024-02-28'$"
+    ):
+        DAYS.require(np.array(["1999"], "M8[Y]"))
+    with pytest.raises(TypeError, match="are like '2024-02-28'; got 3: give such labels"):
+        DAYS.find(np.array([3]))
+    assert DAYS.find(np.array(["2024-02-29T00", "2024-02-28T01"], "M8[h]")).tolist() == [1, -1]
+
+
+def test_the_nearest_spelling_is_looked_for_among_all_but_numbers_have_none(monkeypatch):
+    words = LabelIndex(4, np.array(["zebra", "apple", "mango", "melon"]))
+    for name, near in (("appel", "apple"), ("zebr", "zebra"), ("lemon", "melon"), ("mangoes", "mango")):
+        with pytest.raises(KeyError, match=f"{name!r} is not in this model: did you mean '{near}'"):
+            words.require(np.array(["apple", name]))
+    with pytest.raises(KeyError, match=r"'xyz' is not in this model, which knows 4 others, such as 'zebra'$"):
+        words.require(np.array(["xyz"]))
+    with pytest.raises(KeyError, match=r"label 301 is not in this model, which knows 3 others, such as 300$"):
+        NUMBERED.require(np.array([301]))
+    monkeypatch.setattr("rankfold.data.labels._COMPARED", 1)  # the one before, and the one behind
+    for name, near in (("manga", "mango"), ("mangp", "mango")):
+        with pytest.raises(KeyError, match=f"did you mean '{near}'"):
+            words.require_text(name)
+    with pytest.raises(KeyError, match="which knows 4 others"):
+        words.require_text("xapple")
+
+
 def test_labels_in_no_order_are_found():
     assert NAMED.find(np.array(["7", "bob", "bobby", "ann"])).tolist() == [2, 0, -1, 1]
     assert NUMBERED.names(NUMBERED.require(np.array([10, 300]))).tolist() == [10, 300]
