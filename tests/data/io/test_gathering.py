@@ -9,7 +9,7 @@ import pytest
 
 from rankfold.data import read_triples
 from rankfold.data.io import columns
-from rankfold.data.io.chosen import are_times, called, is_time, option, place_columns
+from rankfold.data.io.chosen import Expected, are_times, called, is_time, option, place_columns
 from rankfold.data.io.columns import (
     BadEntryError,
     GrowingArray,
@@ -194,6 +194,24 @@ def test_columns_are_found_by_name_or_position():
 def test_columns_that_nobody_chose_are_found_by_name_and_else_in_their_order(names, places):
     assert place_columns((None, None, None), names, True, "x") == places
     assert place_columns((None, None, None), names, False, "x") == (0, 1, 2)
+
+
+def test_a_column_is_called_as_in_an_earlier_file_if_one_alone_is():
+    like = Expected("x"), None, None
+    assert place_columns(like, ["z", "who", "x"], True, "f") == (2, 1, 0)
+    assert place_columns(like, ["x", "who", "x"], True, "f") == (1, 0, 2)
+    assert place_columns(like, ["z", "who", "v"], True, "f") == (1, 0, 2)
+    assert place_columns(like, ["z", "who", "x"], False, "f") == (0, 1, 2)
+
+
+@pytest.mark.parametrize("names", [["who", "film"], ["x"]])
+def test_too_few_columns_are_told_by_the_first_that_is_missing(names):
+    with pytest.raises(ValueError, match=rf"f: there is no column {len(names)}; there are: 'w?[hx]"):
+        place_columns((None, None, None), names, True, "f")
+    with pytest.raises(
+        ValueError, match=f"no column {len(names)}; there are: {len(names)} columns and no header"
+    ):
+        place_columns((None, None, None), names, False, "f")
 
 
 @pytest.mark.parametrize(
