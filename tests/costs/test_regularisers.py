@@ -96,6 +96,42 @@ def test_errors():
         (DATA + rf.Nuclear(1.0)).polynomial([np.ones((9, 1))], [np.ones((7, 1))])
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_blocks_of_a_nuclear_norm_are_its_second_derivatives_off_the_space_of_w(weighted):
+    """Row i of L moved by z, and seen off the columns of W: f'' = zᵀ block z."""
+    draw = np.random.default_rng(2)
+    D_r, D_c = (draw.uniform(0.5, 3, d) if weighted else np.ones(d) for d in SHAPE)
+    L, R = factors(SHAPE, 2, count=1)
+    options = {"row_weights": D_r, "col_weights": D_c} if weighted else {}
+    cost = rf.Nuclear(0.3, **options)
+    for blocks, (Z, Y), (own, others) in zip(
+        cost.line_blocks(L, R), ((L, R), (R, L)), ((D_r, D_c), (D_c, D_r)), strict=True
+    ):
+        A, B = np.sqrt(own)[:, None] * Z, np.sqrt(others)[:, None] * Y
+        values, V = np.linalg.eigh(B @ A.T @ A @ B.T)  # of which the last two are the squares of σ
+        C = V[:, -2:].T @ B
+        for i, block in enumerate(blocks):
+            assert_allclose(
+                block, own[i] * 0.3 * C.T @ (C / np.sqrt(values[-2:, None])), rtol=1e-9, atol=1e-12
+            )
+        z, step = np.array([0.6, -0.8]), 1e-3
+        off = np.eye(len(A)) - A @ np.linalg.pinv(A)
+        for i in (0, 3):
+            away = off[i] / np.sqrt(own)  # D^½ times it is the part of D^½ eᵢ off the columns, over √dᵢ
+            moved = [Z + t * np.outer(away, z) for t in (-step, 0.0, step)]
+            low, here, high = (cost.value(*((M, Y) if Z is L else (Y, M))) for M in moved)
+            assert_allclose(
+                (low + high - 2 * here) / step**2, off[i, i] * z @ blocks[i] @ z / own[i], rtol=1e-4
+            )
+
+
+def test_blocks_of_a_nuclear_norm_at_balanced_factors_are_those_of_a_ridge():
+    U, s, Vt = np.linalg.svd(rng.standard_normal(SHAPE), full_matrices=False)
+    L, R = U[:, :3] * np.sqrt(s[:3]), Vt[:3].T * np.sqrt(s[:3])
+    for blocks in rf.Nuclear(0.3).line_blocks(L, R):
+        assert_allclose(blocks, np.broadcast_to(0.3 * np.eye(3), blocks.shape), atol=1e-12)
+
+
 @pytest.mark.parametrize("rank", [0, 1, 2, 3])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_products_with_the_gradient_of_a_nuclear_norm_do_not_see_columns_that_add_nothing_to_w(

@@ -58,6 +58,43 @@ def test_text_that_must_be_there_is_answered_with_the_nearest():
         PLACES.require_text("3")
 
 
+def test_times_that_are_not_there_are_written_as_text():
+    for day, unit in (("2024-03-01", "D"), ("2024-02-29T12", "h")):
+        with pytest.raises(KeyError, match=f"label '{day}' is not in this model"):
+            DAYS.require(np.array(["2024-02-29", day], f"M8[{unit}]"))
+    with pytest.raises(
+        KeyError, match=r"label '1999' is not .*, which knows 2 others, such as '2024-02-28'$"
+    ):
+        DAYS.require(np.array(["1999"], "M8[Y]"))
+    with pytest.raises(KeyError, match="label 'Monday' is not in this model"):
+        DAYS.require_text("Monday")
+    with pytest.raises(TypeError, match="are like '2024-02-28'; got 3: give such labels"):
+        DAYS.find(np.array([3]))
+    assert DAYS.find(np.array(["2024-02-29T00", "2024-02-28T01"], "M8[h]")).tolist() == [1, -1]
+
+
+def test_the_nearest_spelling_is_looked_for_among_all_but_numbers_have_none(monkeypatch):
+    words = LabelIndex(4, np.array(["zebra", "apple", "mango", "melon"]))
+    for name, near in (
+        ("appel", "apple"),
+        ("zebr", "zebra"),
+        ("axxle", "apple"),
+        ("mangoes", "mango"),
+    ):
+        with pytest.raises(KeyError, match=f"{name!r} is not in this model: did you mean '{near}'"):
+            words.require(np.array(["apple", name]))
+    with pytest.raises(KeyError, match=r"'xyz' is not in this model, which knows 4 others, such as 'zebra'$"):
+        words.require(np.array(["xyz"]))
+    with pytest.raises(KeyError, match=r"label 301 is not in this model, which knows 3 others, such as 300$"):
+        NUMBERED.require(np.array([301]))
+    monkeypatch.setattr("rankfold.data.labels._COMPARED", 1)  # the one before, and the one behind
+    for name, near in (("manga", "mango"), ("mangp", "mango")):
+        with pytest.raises(KeyError, match=f"did you mean '{near}'"):
+            words.require_text(name)
+    with pytest.raises(KeyError, match="which knows 4 others"):
+        words.require_text("xapple")
+
+
 def test_labels_in_no_order_are_found():
     assert NAMED.find(np.array(["7", "bob", "bobby", "ann"])).tolist() == [2, 0, -1, 1]
     assert NUMBERED.names(NUMBERED.require(np.array([10, 300]))).tolist() == [10, 300]
@@ -208,6 +245,29 @@ def test_a_pickled_index_finds_the_same_and_brings_nothing_that_made_it_fast(lab
     again = pickle.loads(before)
     assert again.kind == "column"
     np.testing.assert_array_equal(again.find(names), found)
+
+
+@pytest.mark.parametrize(
+    ("column", "at"),
+    [
+        ([2**63 - 1, -1, 2**63], 2),
+        ([-(2**63), 2**63, 5], 1),
+        ([2**63 - 1, -(2**63), -(2**63) - 1], 2),
+        ([2**64, 2**63 - 1, 0], 0),
+    ],
+)
+def test_of_integers_that_fit_no_type_the_first_beyond_64_bits_is_named(column, at):
+    with pytest.raises(ValueError, match=rf"^X\[{at}\] is {column[at]}: the integers of a side must fit 64"):
+        label_column(np.array(column, dtype=object), "X[{}]")
+
+
+@pytest.mark.parametrize(("names", "at"), [([2, 3, 9], 1), ([0, 4, 3], 1), ([1, -1, 3], 1), ([3, -1], 0)])
+def test_the_first_position_outside_the_matrix_is_named(names, at):
+    with pytest.raises(ValueError, match=rf"^X\[{at}\] is {names[at]}: rows are positions .* from 0 to 2;"):
+        PLACES.find(np.array(names), "X[{}]")
+    assert PLACES.find(np.array([2, 0])).tolist() == [2, 0]
+    with pytest.raises(TypeError, match="knows rows by position; got the label 'ann'"):
+        PLACES.find(np.array(["ann"]))
 
 
 @pytest.mark.parametrize(("dtype", "bits"), [(np.float16, 11), (np.float32, 24), (np.float64, 53)])

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import tempfile
 import tracemalloc
 from pathlib import Path
@@ -17,6 +18,7 @@ from pyarrow import parquet
 import rankfold as rf
 from data.spilled import MEMORY, Labelled, assert_same, draw, tiny
 from rankfold.data import DataFileError, SortedFolder, sort_into
+from rankfold.data.spill import buckets
 from rankfold.data.spill.folder import HELD_OUT
 from rankfold.data.spill.sorting import bytes_of
 from rankfold.data.spill.sources import Reading, is_files
@@ -258,6 +260,72 @@ def test_repeated_pairs_can_be_refused(tmp_path):
         ValueError, match=r"entry \('bob', 'Heat'\) is given more than once.*duplicates='keep'"
     ):
         sort_into(tmp_path / "error", tmp_path / "a.csv", duplicates="error")
+
+
+def test_of_several_repeated_pairs_the_first_by_row_is_named(tmp_path):
+    entries = np.array([[5, 4, 3, 3, 5, 4, 3], [9, 8, 8, 7, 9, 8, 8]])
+    blocks = (*entries, np.arange(7.0))
+    for labels, name in ((None, (3, 8)), ("n", ("n3", "n8"))):
+        rows, cols = (side if labels is None else np.array([f"n{k}" for k in side]) for side in entries)
+        with pytest.raises(ValueError, match=re.escape(f"entry {name!r} is given more than once")):
+            sort_into(tmp_path / "s", (rows, cols, blocks[2]), duplicates="error")
+    with pytest.raises(ValueError, match=r"entry \(3, 8\) is given more than once"):
+        sort_into(tmp_path / "s", blocks, duplicates="error", shape=(6, 10))
+    with tiny(room=3), pytest.raises(ValueError, match=r"entry \(4, 8\) is given more than once"):
+        sort_into(
+            tmp_path / "s", tuple(part[[0, 3, 1, 4, 5]] for part in blocks), duplicates="error", memory=MEMORY
+        )
+    assert sort_into(tmp_path / "s", blocks).repeated == 3
+
+
+def test_clicks_without_a_value_have_the_value_1(tmp_path):
+    (tmp_path / "a.csv").write_text("user,item\nbob,9\nann,7\nbob,7\n")
+    folder = sort_into(tmp_path / "s", tmp_path / "a.csv", (None, None))
+    assert_same(folder, Labelled(np.array(["bob", "ann", "bob"]), np.array([9, 7, 7]), np.ones(3)))
+
+
+@pytest.mark.parametrize("at", [0, 3, 4, 6])
+def test_a_weight_below_zero_is_named_by_its_place_in_the_file(tmp_path, at):
+    weights = np.where(np.arange(7) < at, 0.0, -1.0 - np.arange(7))
+    path = Labelled(np.arange(7), np.arange(7), np.ones(7), weights).write(tmp_path, 1)[0]
+    with (
+        tiny(batch=2),
+        pytest.raises(DataFileError, match=rf"part0\.parquet, entry {at + 1}: .* -{at + 1}\.0;"),
+    ):
+        sort_into(tmp_path / "s", path, range(4))
+
+
+@pytest.mark.parametrize("columns", [(0,), (0, 1, 2, 3, 4)])
+def test_a_file_has_two_to_four_columns_that_are_sorted(tmp_path, columns):
+    (tmp_path / "a.csv").write_text("1,2,3,4,5\n")
+    with pytest.raises(ValueError, match="columns must name row, column, value and weight, or the first two"):
+        sort_into(tmp_path / "s", tmp_path / "a.csv", columns)
+
+
+@pytest.mark.parametrize(
+    ("most", "entries"), [(2, 5), (3, 3), (9, 2)], ids=["a half of all", "a third of all", "the longest line"]
+)
+def test_memory_must_hold_a_line_and_an_even_share_of_the_entries(tmp_path, monkeypatch, most, entries):
+    monkeypatch.setattr(buckets, "MOST", most)
+    counts, kind = np.array([1, 2, 1, 2, 1, 2]), np.dtype(np.float64)
+    record = buckets.BYTES * buckets.record_type((6, 4), kind, False).itemsize
+
+    def planned(memory):
+        return buckets.Order.planned(tmp_path, "rows", (6, 4), counts, kind, False, memory)
+
+    assert planned(entries * record).cuts[-1] == 6
+    with pytest.raises(ValueError, match=f"one of which has 2, takes {entries * record:,}: give that"):
+        planned(entries * record - 1)
+
+
+@pytest.mark.parametrize(
+    ("room", "cuts"), [(2, (0, 1, 2, 4, 5)), (3, (0, 2, 4, 5)), (5, (0, 4, 5)), (7, (0, 4, 5)), (8, (0, 5))]
+)
+def test_each_bucket_has_as_many_lines_as_fit_memory(tmp_path, room, cuts):
+    counts, kind = np.array([1, 2, 2, 0, min(room, 3)]), np.dtype(np.float64)
+    record = buckets.BYTES * buckets.record_type((5, 4), kind, True).itemsize
+    order = buckets.Order.planned(tmp_path, "rows", (5, 4), counts, kind, True, room * record + record - 1)
+    assert order.cuts == cuts
 
 
 def test_a_line_that_outgrows_memory_is_refused_with_what_it_takes(tmp_path):

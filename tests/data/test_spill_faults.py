@@ -169,6 +169,28 @@ def test_files_that_change_meanwhile_are_noticed(tmp_path, monkeypatch):
         sort_into(tmp_path / "s", paths)
 
 
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("1,1,5555555\n", "the files have other entries than when they were first read: sort again"),
+        ("1,1,5\n3,2,5\n", "a file has other labels than when it was first read: sort again"),
+        ("1,1,5\n2,9,5\n", "a file has other labels than when it was first read: sort again"),
+    ],
+)
+def test_other_entries_are_noticed_in_a_file_of_the_same_size_and_time(tmp_path, monkeypatch, text, what):
+    path = tmp_path / "a.csv"
+    path.write_text("1,1,5\n2,2,5\n")
+    with monkeypatch.context() as patch:
+        ending(patch, Order, "split", 1)
+        with pytest.raises(EndError):
+            sort_into(tmp_path / "s", path)
+    time = path.stat().st_mtime_ns
+    path.write_text(text)
+    os.utime(path, ns=(time, time))
+    with pytest.raises(DataFileError, match=what):
+        sort_into(tmp_path / "s", path)
+
+
 @pytest.mark.parametrize("name", ["rows.indices", "columns.data", "row_labels.parquet"])
 def test_a_file_that_was_cut_is_noticed(tmp_path, name):
     folder = sort_into(tmp_path / "s", draw().write(tmp_path, 1)).path

@@ -71,3 +71,12 @@ def test_arrays_of_the_wrong_kind_are_refused(name, array, message):
 def test_positions_take_64_bits_only_where_the_shape_needs_them():
     assert index_dtype((3, 2**31)) is index_dtype((2**31, 3)) is np.int32
     assert index_dtype((3, 2**31 + 1)) is index_dtype((2**31 + 1, 3)) is np.int64
+
+
+def test_triples_show_how_many_they_are_and_what_their_columns_are_called():
+    rows = np.zeros(1200, int)
+    plain = Triples(rows, rows, np.ones(1200), (3, 4000))
+    assert repr(plain) == "<Triples: 1,200 entries of a 3 × 4,000 matrix>"
+    named = Triples(rows, rows, np.ones(1200), (3, 4000), names=("who", "film", "stars"))
+    assert repr(named) == "<Triples: 1,200 entries of a 3 × 4,000 matrix: 'who', 'film', 'stars'>"
+    assert len(named) == 1200

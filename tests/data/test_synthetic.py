@@ -106,6 +106,11 @@ def test_there_may_be_one_entry_or_all_of_them(shape, oversampling, count):
     assert positions(random_completion(shape, 1, oversampling, seed=0)).tolist() == list(range(count))
 
 
+def test_every_line_may_be_asked_to_be_full():
+    full = random_completion((30, 20), 1, 600 / 49, seed=0, min_per_line=20)
+    assert positions(full).tolist() == list(range(600))
+
+
 def test_noise_is_relative_to_the_size_of_the_seen_values():
     clean = random_completion((200, 300), 3, 10, seed=0)
     noisy = random_completion((200, 300), 3, 10, seed=0, noise=0.25)
@@ -167,6 +172,7 @@ def test_held_out_entries_are_new_and_exact(oversampling):
         ({"noise": -1}, "noise must not be negative, got -1"),
         ({"popularity": -1}, "popularity must not be negative, got -1"),
         ({"min_per_line": 21}, r"min_per_line must be between 0 and 20 = min\(shape\), got 21"),
+        ({"min_per_line": 4, "oversampling": 1}, "min_per_line = 4 needs 120 entries, and there are 96"),
         ({"min_per_line": 5, "oversampling": 1}, "min_per_line = 5 needs 150 entries, and there are 96"),
         ({"popularity": 9.0, "oversampling": 6}, "lower popularity or oversampling"),
     ],

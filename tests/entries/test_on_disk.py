@@ -1,5 +1,6 @@
 """The store on disk beside the one in memory: the same bits, bounded memory, files that are not trusted."""
 
+import os
 import tempfile
 import tracemalloc
 from itertools import pairwise
@@ -170,6 +171,47 @@ def test_files_that_change_lead_no_kernel_astray():
             store.evaluate(*points[:2], SQUARE)
         with pytest.raises(ValueError, match="these are no sorted entries"):
             OnDisk.opened(folder, held.shape, np.float64, False, 1e9)
+
+
+def test_a_system_that_reads_files_by_maps_alone_reads_the_same(monkeypatch):
+    held, disk = stores(in_stripes, 60)
+    points = factors(held.shape, 3)
+    expected = passes(disk, points)
+    monkeypatch.delattr("os.preadv", raising=False)
+    monkeypatch.delattr("os.posix_fadvise", raising=False)
+    for one, two in zip(passes(stores(in_stripes, 60)[1], points), expected, strict=True):
+        assert_array_equal(one, two)
+
+
+@pytest.mark.skipif(not hasattr(os, "preadv"), reason="a map of a file that was cut ends the process")
+def test_a_file_that_is_cut_while_it_is_read_is_an_error(tmp_path):
+    np.arange(9.0).tofile(tmp_path / "x")
+    with (tmp_path / "x").open("rb") as file:
+        mapped = Mapped(file, np.float64)
+    os.truncate(tmp_path / "x", 40)
+    found = np.zeros(3)
+    mapped.read(2, found)
+    assert found.tolist() == [2.0, 3.0, 4.0]
+    with pytest.raises(
+        OSError, match="a file of sorted entries became shorter while it was read: sort again"
+    ):
+        mapped.read(3, found)
+
+
+def test_what_is_derived_takes_room_in_the_folder_of_the_entries_alone(monkeypatch):
+    held, disk = stores(in_stripes, 60)
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere at all")
+    made = disk.with_values(lambda rows, cols, old: old + rows - 2 * cols)
+    whole = held.with_values(lambda rows, cols, old: old + rows - 2 * cols)
+    for store, same in (
+        (made, whole),
+        (disk.astype(np.float32), held.astype(np.float32)),
+        (disk.plain, held.plain),
+    ):
+        for one, two in zip(store.sides, same.sides, strict=True):
+            assert_array_equal(one.data, two.data)
+            assert one.data.dtype == two.data.dtype
+            assert_array_equal(one.indices, two.indices)
 
 
 def test_a_reader_that_fails_says_so(monkeypatch):

@@ -51,6 +51,35 @@ def test_there_are_no_more_stripes_than_pay(monkeypatch):
         assert sorted_entries.stripes_that_pay(entries, lines, length) == stripes
 
 
+@pytest.mark.parametrize(
+    "counts", [[[3, 0, 4, 1, 0, 8, 2, 2]], [[3, 0, 4], [0, 7, 1], [2, 2, 0]], [[0, 0]], [[5]]]
+)
+@pytest.mark.parametrize("chunks", [1, 2, 3, 5])
+def test_chunks_are_runs_of_lines_with_about_as_many_entries_each(counts, chunks):
+    """Of all stripes together; a chunk ends at the first line before which its share has come."""
+    indptr = np.append(0, np.cumsum(counts)).astype(np.uint64)
+    totals = np.sum(counts, axis=0).tolist()
+    lines, every = len(totals), sum(totals)
+    due = [
+        next(k for k in range(lines + 1) if sum(totals[:k]) >= every * c / chunks) for c in range(1, chunks)
+    ]
+    found = sorted_entries.even_cuts(indptr, lines, chunks)
+    assert found.tolist() == [0, *due, lines]
+    assert found.dtype == np.uint64
+
+
+@pytest.mark.parametrize(
+    ("entries", "stripes", "chunks"),
+    [(0, 1, 1), (2047, 1, 1), (2048, 1, 2), (4096, 1, 3), (4096, 2, 2), (4096, 3, 1), (10**6, 1, 128)],
+)
+def test_the_number_of_chunks_depends_on_the_data_alone(entries, stripes, chunks):
+    lines = 200
+    indptr = np.linspace(0, entries, stripes * lines + 1).astype(np.uint64)
+    bounds = sorted_entries.chunk_bounds(indptr, lines)
+    assert len(bounds) == chunks + 1
+    assert (bounds[0], bounds[-1]) == (0, lines)
+
+
 def test_plain_has_none(striped):
     weights = np.random.default_rng(0).uniform(1, 2, len(DATA))
     plain = striped(weights=weights).observed.plain

@@ -95,6 +95,18 @@ FAULTS = {
     "fewer pointers": lambda side: {"indptr": side.indptr[[0, *range(2, side.indptr.size)]]},
     "a first pointer of 1": lambda side: {"indptr": np.maximum(side.indptr, 1).astype(np.uint64)},
     "rows that are not there": lambda side: {"bounds": side.bounds + np.uint64(1)},
+    "one pointer": lambda side: {
+        "indptr": np.zeros(1, np.uint64),
+        "across": side.across[:0].copy(),
+        "data": side.data[:0].copy(),
+    },
+    "no bounds": lambda side: {"bounds": np.zeros(0, np.uint64)},
+    "no rows": lambda side: {"bounds": np.zeros(2, np.uint64)},
+    "one bound": lambda side: {"bounds": np.zeros(1, np.uint64)},
+    "bounds in two dimensions": lambda side: {"bounds": np.array([[0, side.lines]] * 2, np.uint64)},
+    "pointers in two dimensions": lambda side: {"indptr": side.indptr[None].copy()},
+    "indices in two dimensions": lambda side: {"across": side.across[:, None].copy()},
+    "indices that are no integers": lambda side: {"across": side.across.astype(float)},
     "bounds back and forth": lambda side: {"bounds": np.array([0, 8, 2, side.lines], np.uint64)},
 }
 

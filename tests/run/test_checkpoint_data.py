@@ -100,6 +100,38 @@ def test_the_part_that_differs_is_named(saved, other, part):
         run(completion(**other), max_iterations=5, resume=path)
 
 
+def test_weights_of_entries_must_be_the_same_to_the_last_bit_and_values_but_for_rounding(saved):
+    weights, little = np.linspace(1, 2, 48), 1e-12 * np.cos(np.arange(60))
+    path = saved(completion(weights=weights))
+    assert (
+        run(completion(VALUES * (1 + little), weights=weights), max_iterations=5, resume=path).iterations == 5
+    )
+    with pytest.raises(rf.CheckpointError, match="from other data: its weights is"):
+        run(completion(weights=weights * (1 + little[:48])), max_iterations=5, resume=path)
+
+
+def test_data_are_told_by_what_files_of_earlier_versions_hold():
+    rows, cols = np.divmod(np.arange(10), 4)
+    values = np.array([3.0, 1, 4, 1, 5, 9, 2, 6, 5, 3])
+    cost = rf.Completion(rows, cols, values, (3, 4), weights=np.tile([0.5, 2.0], 5))
+    known = (cost + rf.Frobenius(0.25)).fingerprint()
+    digests = {name: known.pop(name) for name in list(known) if isinstance(known[name], str)}
+    assert digests == {
+        "entries (term 1)": "a81c4bf15fcfd75ebafbde7d4e8256c0",
+        "weights (term 1)": "d09775fc6ac7e6732d1c73a6a5bdc79b",
+        "loss (term 1)": "square(0.0)",
+    }
+    assert known == pytest.approx(
+        {
+            "sum over the values (term 1)": -0.2315473136328534,
+            "second sum over the values (term 1)": -0.10786376495268325,
+            "value at a fixed W": 0.9677901577573331,
+            "value at another fixed W": 1.0223209560204363,
+        },
+        rel=1e-12,
+    )
+
+
 def test_another_weight_of_a_penalty_is_refused(saved):
     path = saved(completion() + rf.Frobenius(0.1))
     with pytest.raises(rf.CheckpointError, match="from other data: its value at a fixed W is"):

@@ -105,6 +105,38 @@ def test_patient_sweeps_bring_out_pairs_that_others_leave_to_the_next_ranks():
     assert away[1] < 0.01 < away[0] < 0.3
 
 
+def test_lines_begin_with_the_prior_s_spread_and_hardly_unsure():
+    lines = module._drawn(np.random.default_rng(0), 4000, 3, 2.5)
+    assert_allclose(np.cov(lines.means.T), 2.5 * np.eye(3), atol=0.2)
+    assert_allclose(lines.covariances[[0, -1]], np.broadcast_to(0.25 * np.eye(3), (2, 3, 3)))
+
+
+@pytest.mark.parametrize("most", [1, 4])
+def test_there_are_no_more_sweeps_than_the_most(most):
+    _, problem = problem_of((30, 35), oversampling=2.2)
+    averaged(problem, problem.start(), patience=module.SOON._replace(fitted=0.0, most=most))
+    assert problem.counts.gradients == most
+
+
+@pytest.mark.parametrize(
+    ("patience", "least", "most"), [(module.SOON, 1e-4, 1e-2), (module.LATE, 5e-8, 2e-6)]
+)
+def test_sweeps_end_once_what_is_left_is_a_small_part_of_the_data(patience, least, most):
+    data, problem = problem_of((30, 35), oversampling=2.2)
+    found = averaged(problem, problem.start(), patience=patience)
+    assert found.pairs == 3
+    assert least < data.relative_error(*problem.geometry.factors(found.x)) ** 2 < most
+
+
+@pytest.mark.parametrize("patience", [module.SOON, module.LATE])
+def test_noise_is_given_up_long_before_the_most_sweeps(patience):
+    data, _ = problem_of((30, 35), oversampling=2.2)
+    values = np.random.default_rng(0).standard_normal(len(data.values))
+    problem = rf.Problem.of(rf.Completion(data.rows, data.cols, values, data.shape), 3)
+    assert averaged(problem, problem.start(), patience=patience) is None
+    assert 20 <= problem.counts.gradients <= 60
+
+
 @pytest.mark.parametrize(
     ("rank", "rho", "weights", "suited"),
     [

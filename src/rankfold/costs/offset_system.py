@@ -146,12 +146,12 @@ class OffsetSystem:
         schur = np.zeros((len(self.K),) * 2)
         for lines, N in _blocks(side, len(self.K) - 1):
             schur[:-1, :-1] -= (N.T @ (N / self.D[lines])).toarray()
-        schur = np.diag(self.K[:, 0]) + self._added_up(schur)
+        schur = np.diag(self.K.ravel()) + self._added_up(schur)
         last = np.zeros((len(self.K), 1))
         last[-1] = 1.0
         schur[:, -1:] = self._schur_times(last)
         schur[-1:, :] = schur[:, -1:].T
-        held = self.small_free[:, 0] == 0
+        held = self.small_free.ravel() == 0
         schur[held, :] = schur[:, held] = 0.0
         schur[held, held] = 1.0
         self.factor = linalg.cho_factor(schur)

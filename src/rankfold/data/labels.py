@@ -95,8 +95,7 @@ class LabelIndex:
             return self._by_name(self.labels).get(text, UNKNOWN)
         if not re.fullmatch(CANONICAL_INTEGER, text):
             return UNKNOWN
-        found = np.flatnonzero(self.labels == int(text))
-        return int(found[0]) if found.size else UNKNOWN
+        return next(iter(np.flatnonzero(self.labels == int(text)).tolist()), UNKNOWN)
 
     def require_text(self, text: str) -> int:
         """Return the position of what `text` stands for, or raise an error with the nearest spelling."""

@@ -76,7 +76,7 @@ class SortedEntries:
             return f"indptr, bounds, across and data have the types {', '.join(map(str, types))}"
         if (
             self.bounds.ndim != 1
-            or self.bounds.size < 2
+            or not self.bounds.size
             or self.data.ndim != 2
             or self.data.shape[1] not in (1, 2)
         ):

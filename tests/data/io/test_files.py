@@ -51,6 +51,29 @@ def through(triples, format, **options):
     return read_triples(buffer, format=format, **options)
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_stream_that_cannot_be_wound_back_is_read_like_a_file(format):
+    """As a pipe is, or what gzip holds."""
+    instance = random_completion((40, 30), 2, 2, seed=0)
+    buffer = io.BytesIO()
+    write_triples(buffer, instance, format=format)
+    options = {"indices": True, "shape": (40, 30)} if format in TABLES else {}
+    back = read_triples(io.BytesIO(gzip.compress(buffer.getvalue())), format=format, **options)
+    assert entries(back) == entries(instance)
+
+
+@pytest.mark.parametrize("format", TABLES)
+def test_lines_of_row_and_column_alone_have_the_value_1(format):
+    text = {"csv": b"user,item\nbob,9\nann,7\nbob,7\n", "tsv": b"bob\t9\nann\t7\nbob\t7\n"}
+    buffer = io.BytesIO(text.get(format, b""))
+    if format == "parquet":
+        parquet.write_table(pa.table({"item": [9, 7, 7], "user": ["bob", "ann", "bob"]}), buffer)
+        buffer.seek(0)
+    clicks = read_triples(buffer, (None, None), format=format)
+    assert entries(clicks) == [("bob", 9, 1.0), ("ann", 7, 1.0), ("bob", 7, 1.0)]
+    assert clicks.values.dtype == np.float64
+
+
 @pytest.mark.parametrize("format", [*TABLES, "npz"])
 @given(triples=labelled())
 @settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])

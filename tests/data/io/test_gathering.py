@@ -9,7 +9,7 @@ import pytest
 
 from rankfold.data import read_triples
 from rankfold.data.io import columns
-from rankfold.data.io.chosen import place_columns
+from rankfold.data.io.chosen import Expected, are_times, called, is_time, option, place_columns
 from rankfold.data.io.columns import (
     BadEntryError,
     GrowingArray,
@@ -175,6 +175,127 @@ def test_columns_are_found_by_name_or_position():
     ):
         with pytest.raises(ValueError, match=message):
             place_columns(chosen, names, named, "x")
+
+
+@pytest.mark.parametrize(
+    ("names", "places"),
+    [
+        (["film", "x", "who"], (2, 0, 1)),  # the value would be third, where the row is
+        (["x", "film", "z"], (0, 1, 2)),
+        (["film", "x", "z"], (1, 0, 2)),
+        (["x", "who", "z"], (1, 0, 2)),  # the column would be second
+        (["x", "z", "who"], (2, 1, 0)),
+        (["stars", "film", "who"], (2, 1, 0)),
+        (["stars", "x", "z"], (1, 2, 0)),
+        (["x", "rating", "z", "who"], (3, 0, 1)),
+        (["score", "rating", "item", "user"], (3, 2, 1)),  # the best of several names
+    ],
+)
+def test_columns_that_nobody_chose_are_found_by_name_and_else_in_their_order(names, places):
+    assert place_columns((None, None, None), names, True, "x") == places
+    assert place_columns((None, None, None), names, False, "x") == (0, 1, 2)
+
+
+def test_a_column_is_called_as_in_an_earlier_file_if_one_alone_is():
+    like = Expected("x"), None, None
+    assert place_columns(like, ["z", "who", "x"], True, "f") == (2, 1, 0)
+    assert place_columns(like, ["x", "who", "x"], True, "f") == (1, 0, 2)
+    assert place_columns(like, ["z", "who", "v"], True, "f") == (1, 0, 2)
+    assert place_columns(like, ["z", "who", "x"], False, "f") == (0, 1, 2)
+
+
+@pytest.mark.parametrize("names", [["who", "film"], ["x"]])
+def test_too_few_columns_are_told_by_the_first_that_is_missing(names):
+    with pytest.raises(ValueError, match=rf"f: there is no column {len(names)}; there are: 'w?[hx]"):
+        place_columns((None, None, None), names, True, "f")
+    with pytest.raises(
+        ValueError, match=f"no column {len(names)}; there are: {len(names)} columns and no header"
+    ):
+        place_columns((None, None, None), names, False, "f")
+
+
+@pytest.mark.parametrize(
+    ("columns", "places"),
+    [
+        ((None, "who", None), (0, 2, 1)),  # what was chosen is not taken again
+        (("z", None, None), (1, 0, 2)),
+        ((0, None, None), (0, 1, 2)),
+        ((1, None, None), (1, 0, 2)),
+        ((None, None, 0), (2, 1, 0)),
+        ((None, 2, None), (0, 2, 1)),
+        ((None, None), (2, 1)),
+        ((None, 2), (0, 2)),
+    ],
+)
+def test_columns_are_found_beside_those_that_were_chosen(columns, places):
+    assert place_columns(columns, ["x", "z", "who"], True, "x") == places
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("userId", 0), ("User Name", 0), ("customer_idx", 0), ("person-index", 0), ("UID", 0), ("who", 0),
+        ("iid", 1), ("movieId", 1), ("Book Title", 1), ("ISBN", 1), ("asin", 1), ("col", 1),
+        ("Rating", 2), ("overall", 2), ("y", 2), ("weights", 3), ("confidence", 3),
+        ("id", None), ("title", None), ("x", None), ("users rated", None), ("timestamp", None),
+    ],
+)  # fmt: skip
+def test_what_columns_are_called_tells_their_role(name, role):
+    assert [k for k in range(4) if called(["?", name], k) == [1]] == ([] if role is None else [role])
+    assert called([name, name], role or 0) == ([] if role is None else [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("time", "names"),
+    [
+        (True, ["timestamp", "Date", "review_time", "time2", "Created-At", "unixReviewTime"]),
+        (False, ["daily", "rating", "sometimes", "y"]),
+    ],
+)
+def test_what_times_are_called(time, names):
+    assert [is_time(name) for name in names] == [time] * len(names)
+
+
+def test_a_time_is_not_taken_for_a_value_that_nobody_named():
+    message = "'when', which would be next, like a time; there are: 'who', 'film', 'when'. Name .*--value"
+    with pytest.raises(ValueError, match=f"x: no column is called like a value, and {message}"):
+        place_columns((None, None, None), ["who", "film", "when"], True, "x")
+    assert place_columns((None, None, None), ["who", "film", "when"], False, "x") == (0, 1, 2)
+    assert place_columns((None, None, "when"), ["who", "film", "when"], True, "x") == (0, 1, 2)
+    assert place_columns((None, None), ["when", "film"], True, "x") == (0, 1)
+    assert [option(k).split("--")[1] for k in range(3)] == ["row)", "col)", "value)"]
+
+
+@pytest.mark.parametrize(
+    ("values", "times"),
+    [
+        ([6e8, 4.1e9], True),  # seconds
+        ([6e11, 4.1e12], True),  # milliseconds
+        ([6e8 - 1, 1e9], False),
+        ([1e9, 4.1e9 + 1], False),
+        ([6e11 - 1, 1e12], False),
+        ([1e12, 4.1e12 + 1], False),
+        ([1e9, 1e12], False),
+        ([1e9, 1e9 + 0.5], False),
+        ([1e9, 1e9], False),
+        ([1e9], False),
+        ([], False),
+        ([1.0, 5.0], False),
+    ],
+)
+def test_numbers_that_a_clock_may_have_written(values, times):
+    assert are_times(np.array(values)) is times
+
+
+def test_few_batches_are_kept_apart_however_many_there_are(monkeypatch):
+    monkeypatch.setattr(columns, "MERGE", 4)
+    column = LabelColumn(text=False)
+    for k in range(30):
+        column.add(pa.array([f"l{k % 7}", f"l{(k + 3) % 7}"]))
+        assert sum(len(batch.dictionary) for batch in column.pending) <= 7
+    codes, count, labels = column.finish()
+    assert (count, len(codes)) == (7, 60)
+    assert labels[codes][:4].tolist() == ["l0", "l3", "l1", "l4"]
 
 
 def test_of_a_long_dictionary_a_batch_brings_what_it_uses():

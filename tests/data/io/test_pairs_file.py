@@ -14,6 +14,7 @@ from rankfold.data import LabelIndex, read_pairs
 WHO = LabelIndex(3, np.array(["ann", "bob", "eve, 2nd"]))
 FILMS = LabelIndex(2, np.array(["Alien", "Heat"]))
 NUMBERED = LabelIndex(3, np.array([7, 10, 300]))
+PLACES = LabelIndex(2)
 
 
 def read(text, rows=WHO, cols=FILMS, **options):
@@ -43,14 +44,14 @@ def test_columns_by_name_and_delimiter():
 
 
 def test_integer_labels_and_positions():
-    assert read("7,1\n300,0\n8,5\n", NUMBERED, LabelIndex(2))[:2] == ([0, 2, -1], [1, 0, -1])
-    assert read("user,item\n10,1\n", NUMBERED, LabelIndex(2))[:2] == ([1], [1])
-    assert read("007,1\nseven,1\n", NUMBERED, LabelIndex(2))[:2] == ([-1, -1], [1, 1])
-    assert read("7,1\n", LabelIndex(1, np.array(["7"])), LabelIndex(2))[:2] == ([0], [1])
+    assert read("7,1\n300,0\n8,5\n", NUMBERED, PLACES)[:2] == ([0, 2, -1], [1, 0, -1])
+    assert read("user,item\n10,1\n", NUMBERED, PLACES)[:2] == ([1], [1])
+    assert read("007,1\nseven,1\n", NUMBERED, PLACES)[:2] == ([-1, -1], [1, 1])
+    assert read("7,1\n", LabelIndex(1, np.array(["7"])), PLACES)[:2] == ([0], [1])
 
 
 def test_an_unknown_first_pair_of_numbers_is_no_header():
-    assert read("8,5\n7,0\n", NUMBERED, LabelIndex(2))[0] == [-1, 0]
+    assert read("8,5\n7,0\n", NUMBERED, PLACES)[0] == [-1, 0]
 
 
 def test_lines_are_named_also_after_blank_and_broken_ones(monkeypatch):
@@ -78,7 +79,7 @@ def test_what_cannot_be_read_is_said(text, message):
 
 def test_empty_integer_label():
     with pytest.raises(ValueError, match="line 2: column '1' is empty"):
-        read("7,1\n10,\n", NUMBERED, LabelIndex(2))
+        read("7,1\n10,\n", NUMBERED, PLACES)
 
 
 def test_rows_of_parquet_are_counted_on_from_batch_to_batch(tmp_path, monkeypatch):
@@ -100,6 +101,31 @@ def test_parquet(tmp_path):
     parquet.write_table(pa.table({"film": ["Heat", None], "id": [300, 8]}), path)
     with pytest.raises(ValueError, match="row 2: column 'film' is empty"):
         list(read_pairs(path, NUMBERED, FILMS, ("id", "film")))
+
+
+def test_labels_are_told_as_text_unless_both_sides_are_integers():
+    names = LabelIndex(1, np.array(["7"]))
+    for rows, cols, told in ((names, PLACES, "71"), (NUMBERED, names, "71"), (NUMBERED, PLACES, [7, 1])):
+        (batch,) = read("7,1\n", rows, cols)[2]
+        assert [*batch.row_labels.to_pylist(), *batch.col_labels.to_pylist()] == list(told)
+
+
+def test_what_a_file_calls_its_columns_is_told(tmp_path):
+    (named,) = read("stars,film,who\n4,Heat,ann\n", columns=("who", "film"))[2]
+    assert (named.names, named.header) == (("who", "film"), ("stars", "film", "who"))
+    assert read("ann,Heat\n", header=False)[2][0].names == ("row", "column")
+    parquet.write_table(pa.table({"x": [1], "film": ["Heat"], "id": [300]}), tmp_path / "x.parquet")
+    (batch,) = read_pairs(tmp_path / "x.parquet", NUMBERED, FILMS, ("id", "film"))
+    assert (batch.names, batch.header, len(batch)) == (("id", "film"), None, 1)
+    assert (batch.row_labels.to_pylist(), batch.col_labels.to_pylist()) == ([300], ["Heat"])
+
+
+def test_a_column_of_text_in_which_all_is_empty(tmp_path):
+    parquet.write_table(
+        pa.table({"film": pa.array([None, None], pa.string()), "id": [7, 8]}), tmp_path / "x.pq"
+    )
+    with pytest.raises(ValueError, match="row 1: column 'film' is empty; drop or fill it"):
+        list(read_pairs(tmp_path / "x.pq", NUMBERED, FILMS, ("id", "film")))
 
 
 def test_other_formats_and_columns_are_refused(tmp_path):

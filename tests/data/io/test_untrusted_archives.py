@@ -186,6 +186,29 @@ def test_two_arrays_of_one_name(tmp_path):
     refused(tmp_path, "x.npz", data, "two arrays are called 'rows.npy'")
 
 
+@pytest.mark.parametrize("further", [0, 2**31])
+def test_an_array_that_begins_behind_the_end_of_the_file(tmp_path, further):
+    data = bytearray(archive(**GOOD))
+    place = data.index(b"PK\x01\x02") + 42
+    data[place : place + 4] = (len(data) + further).to_bytes(4, "little")
+    refused(tmp_path, "x.npz", bytes(data), "'rows.npy' begins behind the end of the file")
+
+
+def test_an_archive_has_at_most_a_thousand_members(tmp_path):
+    arrays = {f"a{k}": np.empty(0) for k in range(1000 - len(GOOD))}
+    assert len(read_triples(io.BytesIO(archive(**GOOD, **arrays)), format="npz")) == 2
+    refused(tmp_path, "x.npz", archive(**GOOD, **arrays, more=np.empty(0)), "it has 1,001 members")
+
+
+def test_arrays_of_one_column_after_the_other_are_read_so():
+    data = np.arange(8.0).reshape(2, 4)
+    kind = {"format": b"bsr", "shape": np.array([2, 4])}
+    parts = {"indptr": np.array([0, 1]), "indices": np.array([0]), "data": np.asfortranarray(data[None])}
+    back = read_triples(io.BytesIO(archive(**kind, **parts)), format="npz")
+    found = sparse.coo_array((back.values, (back.rows, back.cols)), back.shape).toarray()
+    assert (found == data).all()
+
+
 def test_an_encrypted_archive(tmp_path):
     data = bytearray(archive(**GOOD))
     data[data.index(b"PK\x01\x02") + 8] |= 1

@@ -33,6 +33,7 @@ _CALLED = (
     ("rating", "stars", "score", "value", "ratings", "overall", "grade", "y"),
     ("weight", "weights", "confidence"),
 )  # fmt: skip
+_NAMES = {name for names in _CALLED for name in names}
 _TIMES = ("time", "timestamp", "date", "datetime", "day", "when", "ts", "unixtime", "unixreviewtime",
           "reviewtime", "created", "createdat", "updatedat", "ratedat")  # fmt: skip
 # Seconds and milliseconds since 1970, of the years from 1989 to 2099: what computers write for a time.
@@ -120,6 +121,8 @@ def is_time(name: str) -> bool:
 def _plain(name: str) -> str:
     """Return a name without what differs from file to file: case, signs, "id" or "name" at the end."""
     letters = re.sub(r"[^a-z0-9]", "", name.lower())
+    if letters in _NAMES:  # such as uid
+        return letters
     return re.sub(r"(id|idx|index|name|title)$", "", letters) or letters
 
 

@@ -287,8 +287,7 @@ def _label_array(labels: Any, from_text: bool) -> Labels:
 
 
 def _refuse_nulls(count: int, batch: Any) -> None:
-    if batch.null_count:
-        _refuse(count, batch.is_null().to_numpy(zero_copy_only=False), "is empty")
+    _refuse(count, batch.is_null().to_numpy(zero_copy_only=False), "is empty")
 
 
 def _refuse(count: int, bad: NDArray[np.bool_], problem: str) -> None:

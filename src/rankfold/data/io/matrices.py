@@ -96,9 +96,6 @@ def read_npz(stream: BinaryIO, file: str) -> Triples:
         arrays = read_arrays(stream, (*KEYS, *LABELS, *SPARSE), file)
         if "format" in arrays:
             return triples_of_sparse(arrays, file)
-        missing = [key for key in KEYS if key not in arrays]
-        if missing:
-            raise ValueError(f"holds no array named {missing[0]!r}, but {sorted(arrays)}")
         labels = {key: labels_in(arrays, key) for key in LABELS if key in arrays}
         places = positions_in(arrays, "rows"), positions_in(arrays, "cols")
         return checked_triples(*places, values_in(arrays, "values"), shape_in(arrays, file), **labels)

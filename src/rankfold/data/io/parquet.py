@@ -49,8 +49,8 @@ def decoded(column: Any, file: str) -> Any:
     if _is_text(column.type.value_type):
         chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
         lengths = [pc.binary_length(chunk.dictionary) for chunk in chunks]
-        full = [pc.sum(size.take(chunk.indices)) for size, chunk in zip(lengths, chunks, strict=True)]
-        size, packed = sum(n.as_py() or 0 for n in full), sum(pc.sum(n).as_py() or 0 for n in lengths)
+        full = [size.take(chunk.indices) for size, chunk in zip(lengths, chunks, strict=True)]
+        size, packed = (sum(pc.sum(n, min_count=0).as_py() for n in each) for each in (full, lengths))
         check_expansion(size, packed + 8 * len(column), file, "a column of text", "shorten its strings")
     return column.cast(column.type.value_type)
 

@@ -133,11 +133,8 @@ def seekable(stream: BinaryIO) -> BinaryIO:
 
 
 def length_of(stream: BinaryIO) -> int:
-    """Return how many bytes a seekable stream holds."""
-    here = stream.tell()
-    length = stream.seek(0, os.SEEK_END)
-    stream.seek(here)
-    return length
+    """Return how many bytes a seekable stream holds, and leave it at its end."""
+    return stream.seek(0, os.SEEK_END)
 
 
 @contextmanager

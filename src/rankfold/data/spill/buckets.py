@@ -169,7 +169,7 @@ class Ties:
     """How many entries repeat the one before them, and the first that does, as (line, position)."""
 
     count: int
-    first: tuple[int, int] | None = None
+    first: tuple[int, ...] = ()
 
 
 def record_type(shape: tuple[int, int], dtype: DTypeLike, weighted: bool) -> np.dtype[Any]:

@@ -75,7 +75,7 @@ class Sort:
         text = format_of(self.files[0], None) != "parquet"
         merged = [MergedLabels(side, text) for side in ("row", "column")]
         shape, total, peaks = self.reading.shape, 0, np.zeros(1)
-        counts = [np.zeros(d, np.int64) for d in shape or (0, 0)]
+        counts = [np.zeros(d, np.int64) for d in shape or ()]
         for k, file in enumerate(self.files):
             for block, left in self._blocks(k):
                 total += len(left)
@@ -171,12 +171,10 @@ class Sort:
             order.clear(k)
 
     def _refuse(self, ties: Ties) -> None:
-        i, j = ties.first or (0, 0)
+        sides = (read_labels(self.folder / name)[0] for name in LABELS)
         row, col = (
-            place if labels is None else labels[[place]].tolist()[0]
-            for place, (labels, _) in zip(
-                (i, j), (read_labels(self.folder / name) for name in LABELS), strict=True
-            )
+            place if labels is None else labels[[place]].tolist().pop()
+            for place, labels in zip(ties.first, sides, strict=True)
         )
         raise ValueError(
             f"entry ({row!r}, {col!r}) is given more than once: merge repeated entries, or pass "
