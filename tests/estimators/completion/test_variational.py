@@ -280,6 +280,13 @@ def test_the_state_before_any_sweep():
     assert state.noise == pytest.approx(state.error / weights.sum())
     sums = np.bincount(given.keys, weights, observed.shape[0])
     np.testing.assert_allclose(model.logs[0], np.log(1 + sums))
+    for k, (side, prior) in enumerate(zip(state.sides, state.priors, strict=True)):
+        expected = most_likely(side, model.logs[k], True, model.floor)
+        for part, due in zip(prior, expected, strict=True):
+            np.testing.assert_allclose(part, due, rtol=1e-12, atol=1e-12)
+        assert not side.covariances.any()
+    assert state.logs == (0.0, 0.0)
+    assert state.coefficients == (None, None)
     assert Variational.of(observed, False).centre == 0.0
 
 
