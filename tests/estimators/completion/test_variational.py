@@ -275,6 +275,8 @@ def test_the_state_before_any_sweep():
     weights = given.data[:, 1]
     assert model.weight == weights.sum()
     assert model.centre == pytest.approx(np.average(given.data[:, 0], weights=weights))
+    spread = np.average((given.data[:, 0] - model.centre) ** 2, weights=weights)
+    assert model.floor == pytest.approx(np.finfo(np.float64).eps ** (2 / 3) * spread)
     predicted = [entry(G[i], H[j], True) for i, j in zip(given.keys, given.indices, strict=True)]
     assert state.error == pytest.approx(np.sum(weights * (given.data[:, 0] - predicted) ** 2))
     assert state.noise == pytest.approx(state.error / weights.sum())
