@@ -195,3 +195,24 @@ def test_offsets_begin_at_the_mean_where_that_is_what_the_loss_is_of(loss, due):
     cost = rf.Completion([0, 0, 1, 1], [0, 1, 0, 1], [1.0, 1.0, 1.0, 0.0], (2, 2), loss=loss)
     G, H = Joint.of(cost, 0.0, INITIAL).constant()
     assert (G.tolist(), H.tolist()) == ([[due]] * 2, [[0.0]] * 2)
+
+
+@pytest.mark.parametrize("part", [0.0, 0.5, 0.99])
+def test_a_start_is_the_shrunk_dominant_part_of_the_values_found_without_another_pass(part, monkeypatch):
+    rng = np.random.default_rng(4)
+    rows, cols = np.divmod(rng.choice(180, 120, replace=False), 12)
+    values = rng.standard_normal(120)
+    joint = Joint.of(rf.Completion(rows, cols, values, (15, 12)))
+    roots = [
+        np.sqrt(np.sqrt(np.maximum(np.bincount(i, minlength=d), 1))) for i, d in ((rows, 15), (cols, 12))
+    ]
+    Y = np.zeros((15, 12))
+    Y[rows, cols] = values
+    U, s, Vt = np.linalg.svd(Y / np.outer(*roots))
+    monkeypatch.setattr(rf.Completion, "value", None)  # which the square need not be asked for
+    largest, (L, R) = joint.at(part * s[0], None).started(*joint.constant(), 2, 0)
+    assert largest == pytest.approx(s[0], rel=1e-9)
+    left = np.maximum(s[:2] - part * s[0], 0.02 * s[0])
+    np.testing.assert_allclose(L @ R.T, (U[:, :2] * left @ Vt[:2]) / np.outer(*roots), atol=1e-8)
+    norms = [np.linalg.norm(root[:, None] * X, axis=0) ** 2 for root, X in zip(roots, (L, R), strict=True)]
+    np.testing.assert_allclose(norms, [left, left], rtol=1e-8)  # both factors are charged alike
