@@ -97,6 +97,7 @@ def test_single_precision_is_computed_with_in_double():
     double = [data.astype(np.float64) for data in single]
     one, two = (Model(2, regularization=0.1).fit(*data) for data in (single, double))
     assert one.coef_.dtype == np.float64
+    assert one.data_fingerprint_ == two.data_fingerprint_
     np.testing.assert_array_equal(one.coef_, two.coef_)
     np.testing.assert_array_equal(one.predict(single[0]), two.predict(double[0]))
 
