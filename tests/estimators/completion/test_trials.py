@@ -219,9 +219,11 @@ def test_a_start_is_the_shrunk_dominant_part_of_the_values_found_without_another
     np.testing.assert_allclose(norms, [left, left], rtol=1e-8)  # both factors are charged alike
 
 
-@pytest.mark.parametrize(("most", "halvings"), [(30, 0), (300, 1), (3000, 4)])
-@pytest.mark.parametrize("offset", [None, 0.5])
-def test_a_start_is_halved_until_it_fits_no_worse_than_offsets_alone(most, halvings, offset):
+@pytest.mark.parametrize(
+    ("most", "offset", "halvings"),
+    [(30, None, 0), (300, None, 1), (3000, None, 4), (300, 4.0, 2), (300, 5.0, 3), (3000, 7.0, 6)],
+)
+def test_a_start_is_halved_until_it_fits_no_worse_than_offsets_alone(most, offset, halvings):
     """Half the slope of a loss is a step that is too long where the loss curves more than the square does."""
     counts = np.random.default_rng(6).integers(0, most + 1, 120).astype(float)
     joint, Y, roots = drawn_joint(counts, loss="poisson")
