@@ -267,3 +267,20 @@ def test_directions_that_vanished_are_lifted_and_the_first_are_kept_of_a_point(s
         np.testing.assert_allclose(found, U[:, :r] * kept @ Vt[:r], atol=1e-9 * s[0])
         np.testing.assert_array_equal(G[:, r:], offsets[0])
         np.testing.assert_array_equal(H[:, r:], offsets[1])
+
+
+@pytest.mark.parametrize("shrinkage", [None, Shrinkage(2.0, 3.0)])
+def test_derivatives_of_the_objective_are_those_of_its_values(shrinkage):
+    joint = drawn_joint(np.random.default_rng(8).standard_normal(120))[0].at(0.7, shrinkage)
+    rng = np.random.default_rng(9)
+    L, dL = rng.standard_normal((2, 15, 2 + joint.bias))
+    R, dR = rng.standard_normal((2, 12, 2 + joint.bias))
+    h = 1e-5
+    ahead, behind, here = (joint.evaluate(L + t * dL, R + t * dR) for t in (h, -h, 0.0))
+    slope = (here.f_L * dL).sum() + (here.f_R * dR).sum()
+    assert (ahead.value - behind.value) / (2 * h) == pytest.approx(slope, rel=1e-7)
+    for k, change in enumerate(joint.derivative(L, R, dL, dR)):
+        np.testing.assert_allclose((ahead[k + 1] - behind[k + 1]) / (2 * h), change, rtol=1e-5, atol=1e-6)
+    along = np.polynomial.Polynomial(joint.polynomial([L, dL], [R, dR]))
+    for t in (0.0, 0.5, -1.3):
+        assert along(t) == pytest.approx(joint.value(L + t * dL, R + t * dR), rel=1e-11)
