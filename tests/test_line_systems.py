@@ -38,3 +38,23 @@ def test_a_pivot_that_is_rounding_is_left_out():
     inverse = inverted(np.array([[[4.0, 2.0], [2.0, 1.0]]]), 1.0, np.zeros(2), 1e-12)
     (found,) = applied(Applied(inverse, np.eye(2), np.array([[1.0, 1.0]])))
     assert_allclose(found, [[0.25, 0.0]])
+
+
+# What is lost, in parts, and the unknowns that are left.
+PIVOTS = [(0.9e-3, [0, 1, 2]), (1.1e-3, [0, 2]), (0.5, [0, 2]), (0.9, [0])]
+
+
+def leaves_out_what_is_lost(lost, kept, brought):
+    """Beside the first unknown the second has 10⁻³ of its diagonal entry left, the third most, or a half."""
+    A = np.array([[4.0, 2.0, 1.0], [2.0, 1.0 + 1e-3, 0.5], [1.0, 0.5, 3.0 if 2 in kept else 0.5]])
+    scale, ridge, N = 2.0, np.array([0.5, 0.1, 0.25]), np.eye(3) + 0.1
+    block, x = (A - np.diag(ridge)) / scale, np.array([[1.0, -2.0, 3.0]])
+    exact = np.zeros((3, 3))
+    exact[np.ix_(kept, kept)] = np.linalg.inv(A[np.ix_(kept, kept)])
+    (found,) = applied(Applied(inverted(brought(block[None]), scale, ridge, lost), N, brought(x)))
+    assert_allclose(found, x @ N @ exact @ N.T, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("lost", "kept"), PIVOTS)
+def test_what_is_lost_of_a_pivot_is_a_part_of_its_diagonal_entry(lost, kept):
+    leaves_out_what_is_lost(lost, kept, np.asarray)

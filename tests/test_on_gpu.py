@@ -11,6 +11,7 @@ from entries.stores import draw, on_gpu
 from rankfold.entries.arrays import like, near
 from rankfold.linalg import primitives
 from rankfold.linalg.lines import Applied, applied, diagonal_sums, inverted
+from test_line_systems import PIVOTS, leaves_out_what_is_lost
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.gpu
@@ -108,6 +109,11 @@ def test_blocks_are_inverted_and_applied_as_on_the_host(rank):
 def test_a_pivot_that_is_rounding_is_left_out():
     inverse = inverted(there(np.array([[[4.0, 2.0], [2.0, 1.0]]])), 1.0, np.zeros(2), 1e-12)
     assert_allclose(inverse.cpu(), [[[0.5, 0.0], [0.0, 0.0]]])
+
+
+@pytest.mark.parametrize(("lost", "kept"), PIVOTS)
+def test_what_is_lost_of_a_pivot_is_a_part_of_its_diagonal_entry(lost, kept):
+    leaves_out_what_is_lost(lost, kept, there)
 
 
 def test_conjugate_gradients_are_those_of_the_cpu():

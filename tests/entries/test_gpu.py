@@ -16,8 +16,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 import rankfold as rf
 from entries import test_stores as every_store
 from entries.stores import draw, factors, on_gpu
+from rankfold.kernels import formulas
 
-pytest.importorskip("triton")
+triton = pytest.importorskip("triton")
+tl = pytest.importorskip("triton.language")
+gpu = pytest.importorskip("rankfold.kernels.gpu")
 pytestmark = pytest.mark.gpu
 HAS_GPU = torch.cuda.is_available()
 DEVICE = "cuda" if HAS_GPU else "cpu"
@@ -26,6 +29,19 @@ SMALL = (8, 11)  # the interpreter takes a line in milliseconds
 
 def build(entries):
     return on_gpu(entries, DEVICE)
+
+
+@triton.jit
+def _each_loss(w, y, constants, found, size, ROOM: tl.constexpr, LOSS: tl.constexpr):
+    n = tl.arange(0, ROOM)
+    here = n < size
+    parameter = tl.load(constants)
+    value, slope, bend = gpu._losses(
+        tl.load(w + n, mask=here, other=0.0), tl.load(y + n, mask=here, other=0.0), parameter, LOSS
+    )
+    tl.store(found + n, value, mask=here)
+    tl.store(found + size + n, slope, mask=here)
+    tl.store(found + 2 * size + n, bend, mask=here)
 
 
 @pytest.fixture(params=[2048, 7], ids=["lines", "pieces of lines"])
@@ -45,6 +61,19 @@ def test_passes(piece, loss, weighted):
 @pytest.mark.parametrize("loss", ["huber", "poisson", "squared_hinge"])
 def test_more_losses(loss):
     every_store.passes_agree(build, loss, True, SMALL)
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_losses_are_those_of_the_formulas(number):
+    """Values and both derivatives, for small and large W, at each datum and beyond the bounds of huber."""
+    w, y = (A.ravel() for A in np.meshgrid(np.r_[np.linspace(-4, 4, 17), -40.0, 40.0], [0.0, 1.0]))
+    found = torch.zeros((3, w.size), dtype=torch.float64, device=DEVICE)
+    constants = torch.tensor([0.75], dtype=torch.float64, device=DEVICE)
+    _each_loss[(1,)](
+        *(torch.as_tensor(A, device=DEVICE) for A in (w, y)), constants, found, w.size, 64, number
+    )
+    for part, expected in zip(found.cpu().numpy(), formulas.BUILT_IN[number](w, y, 0.75), strict=True):
+        assert_allclose(part, expected, rtol=1e-12, atol=1e-15)
 
 
 def test_polynomial_of_most_terms(piece):

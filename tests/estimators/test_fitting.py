@@ -1,4 +1,5 @@
 import signal
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -6,7 +7,13 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import rankfold as rf
-from rankfold.estimators.fitting import all_or_nothing, fit_problem, problem_of, record_run
+from rankfold.estimators.fitting import (
+    all_or_nothing,
+    fit_problem,
+    problem_of,
+    record_run,
+    warn_unless_converged,
+)
 from rankfold.fingerprint import fingerprint
 from rankfold.interrupts import keep_until_done
 from rankfold.run.stopping import Stop, StopKind
@@ -45,6 +52,18 @@ def test_a_fit_that_stops_early_warns():
         ConvergenceWarning, match="1 iterations without convergence.*raise max_iter, or loosen tol"
     ):
         assert not fit_problem(problem_of(completion(), 2), max_iterations=1).converged
+
+
+@pytest.mark.parametrize("kind", StopKind)
+def test_a_warning_names_the_remedy_where_there_is_one(kind):
+    trace, stop = Trace([TraceRow(k, 1.0, 1.0, 0.0) for k in range(4)]), Stop("why", kind)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_unless_converged(trace, stop)
+    told = "stopped after 3 iterations without convergence (why)"
+    remedy = ": raise max_iter, or loosen tol" if kind in (StopKind.LIMIT, StopKind.STALLED) else ""
+    assert [str(each.message) for each in caught] == ([] if stop.converged else [told + remedy])
+    assert all(each.category is ConvergenceWarning for each in caught)
 
 
 def test_a_stop_that_is_accepted_does_not_warn():

@@ -20,6 +20,8 @@ import rankfold as rf
 from estimators.every_estimator import NAMES, example
 from rankfold.costs.offsets import Offsets
 from rankfold.estimators import model_files as files
+from rankfold.estimators import schemas
+from rankfold.estimators.completion.joint import Shrinkage
 from rankfold.estimators.model_parts import _joined, _named
 from rankfold.run import container
 
@@ -62,6 +64,29 @@ def test_a_loaded_model_is_the_saved_one(tmp_path, options):
     assert loaded.data_fingerprint_ == model.data_fingerprint_
     assert type(loaded.biases_) is type(model.biases_)
     assert clone(loaded).set_params(rank=1, regularization=0.5).fit(PAIRS, VALUES).rank_ == 1
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_model_of_earlier_days_has_what_later_ones_note(tmp_path, bias):
+    """Each attribute that a file of this format had not at first is what it would have been then."""
+    model, path = fitted(bias=bias), tmp_path / "model.rankfold"
+    counts = model.counts_
+    for name in schemas.LATER:
+        vars(model).pop(name, None)
+    rf.save(model, path)
+    loaded = rf.load(path)
+    for found, expected in zip(loaded.counts_, counts, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert loaded.shrinkage_ == (Shrinkage(2.0, 2.0) if bias else None)
+    assert loaded.posterior_ is loaded.value_range_ is loaded.information_ is None
+    assert loaded.features_ == (None, None)
+    np.testing.assert_array_equal(loaded.predict(PAIRS), model.predict(PAIRS))
+    rf.save(rf.MatrixCompletion(), path)  # one that was never fitted has none of them
+    assert not set(schemas.LATER) & set(vars(rf.load(path)))
+    imputer = rf.LowRankImputer(1, random_state=0).fit([[1.0, 2.0], [2.0, 4.5], [3.0, np.nan], [4.0, 8.0]])
+    del imputer.smoothing_
+    rf.save(imputer, path)
+    assert rf.load(path).smoothing_ is None
 
 
 def test_an_estimator_that_is_not_fitted(tmp_path):

@@ -115,9 +115,10 @@ def test_the_host_looks_where_blocks_are_to_be_formed_or_grams_are_ill_condition
     assert after.metric.formed is after.here
 
 
-def test_how_far_factors_have_turned_is_what_the_host_finds(first, monkeypatch):
+def test_how_far_factors_have_turned_and_their_condition_are_what_the_host_finds(first, monkeypatch):
     _, state = first
-    told, kept = [], type(state.metric).kept
+    told, kept, numbers, all_told = [], type(state.metric).kept, [], turn_on_gpu._told
+    monkeypatch.setattr(turn_on_gpu, "_told", lambda *of: numbers.extend(all_told(*of)) or numbers)
 
     def overheard(self, problem, turned):
         told.append(turned())
@@ -127,6 +128,13 @@ def test_how_far_factors_have_turned_is_what_the_host_finds(first, monkeypatch):
     there, _ = turned_on_gpu(state.here, state.direction, state.metric, state.known, 4.0)
     assert_allclose(told, state.metric.data.turned(*there.x), rtol=1e-10)
     assert 1e-3 < told[0] < 1
+    before, squares = ([Y.T @ Y for Y in map(on_host, x)] for x in (state.x, there.x))
+    conditions = [np.linalg.cond(square, "fro") ** 2 for square in squares]
+    assert numbers[5] == pytest.approx(max(conditions), rel=1e-10)
+    assert conditions[0] != pytest.approx(conditions[1], rel=1e-6)
+    d = map(on_host, state.direction)
+    length = sum(np.sum((one @ other) * one) for one, other in zip(d, before[::-1], strict=True))
+    assert numbers[2] == pytest.approx(length, rel=1e-10)
 
 
 def test_it_waits_twice(first, monkeypatch):

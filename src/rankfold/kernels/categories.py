@@ -93,7 +93,7 @@ def evaluation_by_column(rank: int) -> Any:
                 top, count = starts[j], starts[j + ONE] - starts[j]
                 if not stripe:
                     for k in range(count):
-                        store(f_A, top + k, zero(load(A, top + k, rank)))
+                        store(f_A, top + k, zero(load(A, top, rank)))
                 for p in range(indptr[first + j], indptr[first + j + ONE]):
                     b = load(B, base + np.uint64(indices[p]), rank)
                     y = np.uint64(data[m * p])
@@ -151,7 +151,7 @@ def derivative_by_column(rank: int) -> Any:
                 top, count = starts[j], starts[j + ONE] - starts[j]
                 if not stripe:
                     for k in range(count):
-                        store(df_A, top + k, zero(load(A, top + k, rank)))
+                        store(df_A, top + k, zero(load(A, top, rank)))
                 for p in range(indptr[first + j], indptr[first + j + ONE]):
                     b = load(B, base + np.uint64(indices[p]), rank)
                     db = load(dB, base + np.uint64(indices[p]), rank)

@@ -56,8 +56,7 @@ def _coefficients(rank: int, terms1: int, terms2: int, of_weighted: bool, apart:
                     continue
                 entries += indptr[first + i + ONE] - indptr[first + i]
                 a0 = load(Ls[0], i, rank)
-                a1 = load(Ls[1], i, rank) if terms1 > 1 else zero(a0)
-                a2 = load(Ls[2], i, rank) if terms1 > 2 else zero(a0)
+                a1, a2 = load(Ls[1], i, rank), load(Ls[2], i, rank)  # those that no term has are not read
                 for p in range(indptr[first + i], indptr[first + i + ONE]):
                     soon = base + np.uint64(indices[min(p + ahead, last)])
                     prefetch(Rs[0], soon, width)

@@ -218,6 +218,14 @@ def test_a_warm_start_goes_on_from_the_last_fit():
     assert others.regularization_path_ is not None
 
 
+def test_a_warm_start_keeps_what_was_chosen_but_not_what_is_given():
+    pairs, _ = clicks()
+    warm = model(warm_start=True, tol=1e-10).fit(pairs).set_params(regularization=2.0).fit(pairs)
+    cold = model(regularization=2.0, tol=1e-10).fit(pairs)
+    assert warm.regularization_ == 2.0
+    np.testing.assert_allclose(warm.predict(pairs), cold.predict(pairs), atol=1e-3)
+
+
 def test_float32_is_kept():
     pairs, _ = clicks()
     single, double = model(dtype="float32").fit(pairs), model().fit(pairs)
@@ -363,3 +371,17 @@ def test_a_warm_start_is_for_the_same_users_and_items():
     assert warm._last_point(replace(same, row_labels=warm.row_labels_ + 1)) is None
     warm.factors_ = warm.factors_[0], 0 * warm.factors_[1]
     assert warm._last_point(same) is None
+
+
+def test_clicks_that_can_be_fitted_exactly_are_fitted_until_that_changes_nothing(monkeypatch):
+    pairs = np.array([(user, item) for user in range(12) for item in range(9) if user % 3 == item % 3])
+    made, sweeps = Clicks.swept, []
+    monkeypatch.setattr(Clicks, "swept", lambda cost, *point: sweeps.append(point) or made(cost, *point))
+    found = model(regularization=1e-11).fit(pairs)
+    assert found.trace_[1].value < 1e-10 < found.trace_[0].value
+    assert found.n_iter_ > 1
+    assert not found.stop_reason_.startswith("value")
+    cost, rng = objective(found, pairs), np.random.default_rng(0)
+    sweeps.clear()
+    choosing.minimised(cost, tuple(rng.standard_normal((d, 4)) for d in (12, 9)))
+    assert len(sweeps) > 1

@@ -50,6 +50,23 @@ def test_rows_are_those_asked_for_in_that_order():
     assert pattern.rows(chosen).counts.tolist() == [np.count_nonzero(rows == i) for i in chosen]
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([[], [], [1, 2, 5, 5]], (1, (2, 5))),  # rows without entries before the first
+        ([[3, 3, 3], [3], [], []], (2, (0, 3))),  # and after the last
+        ([[1, 2], [], [2, 4], [4, 4, 6, 6]], (2, (3, 4))),  # the same column of two rows is no repetition
+        ([[0], [0], [0]], (0, None)),
+        ([[2]], (0, None)),
+    ],
+)
+def test_repeated_pairs_are_counted_and_the_first_is_named(lines, expected):
+    indptr = np.append(0, np.cumsum([len(line) for line in lines]))
+    count, pair = Pattern(indptr, np.array([j for line in lines for j in line], np.uint32)).repeats()
+    assert count == expected[0]
+    assert pair == expected[1] or not count
+
+
 def test_growing_positions_are_those_of_all_that_came():
     rng, (rows, cols) = np.random.default_rng(2), drawn()
     growing, height = Growing.of(pattern_of(rows, cols)), 30
@@ -86,8 +103,23 @@ def test_growing_moves_each_position_a_few_times_at_most():
     assert not growing.runs
 
 
+def test_positions_of_a_row_are_in_the_order_in_which_they_came():
+    rng, (rows, cols) = np.random.default_rng(5), drawn(500)
+    growing = Growing.of(pattern_of(rows, cols))
+    more = [(rng.integers(0, 30, count), rng.integers(0, 20, count)) for count in (90, 25, 5)]
+    for each in more:
+        growing = growing.appended(*each, 30)
+    assert [len(run.rows) for run in growing.runs] == [90, 25, 5]
+    together = (np.concatenate(parts) for parts in zip((rows, cols), *more, strict=True))
+    assert listed(growing.rows(np.arange(30))) == by_line(*together, 30)
+
+
 def test_growing_without_new_positions_has_new_rows():
-    growing = Growing.of(pattern_of(*drawn()))._replace(height=32)
+    growing = Growing.of(pattern_of(*drawn()))
+    assert growing.height == 30
+    assert growing.merged().height == 30
+    assert growing.merged().base is growing.base  # nothing is copied where there is nothing new
+    growing = growing._replace(height=32)
     assert listed(growing.merged().base)[30:] == [[], []]
     nothing = np.empty(0, np.int64)
     assert growing.appended(nothing, nothing, 33).merged().base.indptr.size == 34

@@ -8,9 +8,11 @@ import pytest
 
 import rankfold as rf
 from estimators.completion.rating_data import model, ratings, rmse
+from rankfold.estimators.completion import streaming
 from rankfold.estimators.completion.bayes.beliefs import Prior, square, triangle
 from rankfold.estimators.completion.bayes.posterior import Posterior
 from rankfold.estimators.completion.folding import Earlier, Lines
+from rankfold.estimators.completion.pattern import Pattern
 
 X, Y, TRUTH = ratings(entries=1200)
 FIRST, MORE = slice(0, 1000), slice(1000, 1200)
@@ -68,6 +70,23 @@ def test_what_entries_said_is_kept_as_sums_over_them():
     B = np.column_stack([np.vstack([L[old], found.factors_[0][new]]), np.ones(len(old) + len(new))])
     np.testing.assert_allclose(square(found.information_.cols[j], 3), B.T @ B, rtol=1e-9)
     assert fitted().information_ is None
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_what_entries_said_is_the_same_by_blocks_of_lines(bias, monkeypatch):
+    rng, known = np.random.default_rng(6), np.random.default_rng(7).random((11, 7)) < 0.4
+    factors = rng.standard_normal((11, 2)), rng.standard_normal((7, 2))
+    pattern = Pattern(np.append(0, np.cumsum(known.sum(axis=1))), np.nonzero(known)[1].astype(np.uint32))
+    monkeypatch.setattr(streaming, "_BLOCK", 4)
+    found = streaming.information_of(pattern, factors, bias)
+    for triangles, weights, there, B in (
+        (found.rows, found.row_weights, known, factors[1]),
+        (found.cols, found.col_weights, known.T, factors[0]),
+    ):
+        B = np.column_stack([B, np.ones(len(B))]) if bias else B
+        np.testing.assert_array_equal(weights, there.sum(axis=1))
+        for own, line in zip(triangles, there, strict=True):
+            np.testing.assert_allclose(square(own, B.shape[1]), B[line].T @ B[line], atol=1e-12)
 
 
 def posterior(d=3, seed=1):

@@ -195,3 +195,92 @@ def test_offsets_begin_at_the_mean_where_that_is_what_the_loss_is_of(loss, due):
     cost = rf.Completion([0, 0, 1, 1], [0, 1, 0, 1], [1.0, 1.0, 1.0, 0.0], (2, 2), loss=loss)
     G, H = Joint.of(cost, 0.0, INITIAL).constant()
     assert (G.tolist(), H.tolist()) == ([[due]] * 2, [[0.0]] * 2)
+
+
+def drawn_joint(values, **options):
+    """The objective for values at 120 places of 15 × 12, the matrix of the values, n_i^¼ and m_j^¼."""
+    rows, cols = np.divmod(np.random.default_rng(4).choice(180, 120, replace=False), 12)
+    counts = np.bincount(rows, minlength=15), np.bincount(cols, minlength=12)
+    Y = np.zeros((15, 12))
+    Y[rows, cols] = values
+    return Joint.of(rf.Completion(rows, cols, values, (15, 12), **options)), Y, [n**0.25 for n in counts]
+
+
+@pytest.mark.parametrize("part", [0.0, 0.5, 0.99])
+def test_a_start_is_the_shrunk_dominant_part_of_the_values_found_without_another_pass(part, monkeypatch):
+    joint, Y, roots = drawn_joint(np.random.default_rng(5).standard_normal(120))
+    U, s, Vt = np.linalg.svd(Y / np.outer(*roots))
+    monkeypatch.setattr(rf.Completion, "value", None)  # which the square need not be asked for
+    largest, (L, R) = joint.at(part * s[0], None).started(*joint.constant(), 2, 0)
+    assert largest == pytest.approx(s[0], rel=1e-9)
+    left = np.maximum(s[:2] - part * s[0], 0.02 * s[0])
+    np.testing.assert_allclose(L @ R.T, (U[:, :2] * left @ Vt[:2]) / np.outer(*roots), atol=1e-8)
+    norms = [np.linalg.norm(root[:, None] * X, axis=0) ** 2 for root, X in zip(roots, (L, R), strict=True)]
+    np.testing.assert_allclose(norms, [left, left], rtol=1e-8)  # both factors are charged alike
+
+
+@pytest.mark.parametrize(
+    ("most", "offset", "halvings"),
+    [(30, None, 0), (300, None, 1), (3000, None, 4), (300, 4.0, 2), (300, 5.0, 3), (3000, 7.0, 6)],
+)
+def test_a_start_is_halved_until_it_fits_no_worse_than_offsets_alone(most, offset, halvings):
+    """Half the slope of a loss is a step that is too long where the loss curves more than the square does."""
+    counts = np.random.default_rng(6).integers(0, most + 1, 120).astype(float)
+    joint, Y, roots = drawn_joint(counts, loss="poisson")
+    known = np.zeros(Y.shape, bool)
+    known[np.divmod(np.random.default_rng(4).choice(180, 120, replace=False), 12)] = True
+    G, H = joint.constant()
+    if offset is not None:
+        joint = joint.at(0.0, Shrinkage(2.0, 2.0))
+        G, H = np.full((15, 1), offset), np.zeros((12, 1))
+
+    def loss(W):
+        with np.errstate(over="ignore"):
+            return np.sum((np.exp(W + (offset or 0.0)) - Y * (W + (offset or 0.0)))[known])
+
+    slope = np.where(known, Y - np.exp(offset or 0.0), 0.0) / 2
+    U, s, Vt = np.linalg.svd(slope / np.outer(*roots))
+    W, tried = (U[:, :2] * s[:2] @ Vt[:2]) / np.outer(*roots), 0
+    while loss(W) > loss(0 * W):
+        W, tried = W / 2, tried + 1
+    assert tried == halvings
+    L, R = joint.started(G, H, 2, 0)[1]
+    np.testing.assert_allclose(L[:, :2] @ R[:, :2].T, W, atol=1e-9 * np.abs(W).max())
+    np.testing.assert_array_equal(L[:, 2:], G)
+    np.testing.assert_array_equal(R[:, 2:], H)
+
+
+@pytest.mark.parametrize("shrinkage", [None, Shrinkage(2.0, 3.0)])
+def test_directions_that_vanished_are_lifted_and_the_first_are_kept_of_a_point(shrinkage):
+    joint, _, roots = drawn_joint(np.ones(120))
+    joint, rng = joint.at(0.1, shrinkage), np.random.default_rng(7)
+    L, R = rng.standard_normal((15, 3)), rng.standard_normal((12, 3)) * [1.0, 0.5, 1e-6]
+    offsets = [rng.standard_normal((d, int(joint.bias))) for d in (15, 12)]
+    point = np.hstack([L, offsets[0]]), np.hstack([R, offsets[1]])
+    U, s, Vt = np.linalg.svd(L @ R.T * np.outer(*roots))
+    for (G, H), kept in (
+        (joint.lifted(*point), [s[0], s[1], 0.02 * s[0]]),
+        (joint.shortened(*point, 1), s[:1]),
+    ):
+        r = len(kept)
+        found = (G[:, :r] @ H[:, :r].T) * np.outer(*roots)
+        np.testing.assert_allclose(found, U[:, :r] * kept @ Vt[:r], atol=1e-9 * s[0])
+        np.testing.assert_array_equal(G[:, r:], offsets[0])
+        np.testing.assert_array_equal(H[:, r:], offsets[1])
+
+
+@pytest.mark.parametrize("shrinkage", [None, Shrinkage(2.0, 3.0)])
+def test_derivatives_of_the_objective_are_those_of_its_values(shrinkage):
+    joint = drawn_joint(np.random.default_rng(8).standard_normal(120))[0].at(0.7, shrinkage)
+    rng = np.random.default_rng(9)
+    L, dL = rng.standard_normal((2, 15, 2 + joint.bias))
+    R, dR = rng.standard_normal((2, 12, 2 + joint.bias))
+    h = 1e-5
+    ahead, behind, here = (joint.evaluate(L + t * dL, R + t * dR) for t in (h, -h, 0.0))
+    slope = (here.f_L * dL).sum() + (here.f_R * dR).sum()
+    assert (ahead.value - behind.value) / (2 * h) == pytest.approx(slope, rel=1e-7)
+    for k, change in enumerate(joint.derivative(L, R, dL, dR)):
+        np.testing.assert_allclose((ahead[k + 1] - behind[k + 1]) / (2 * h), change, rtol=1e-5, atol=1e-6)
+    along = np.polynomial.Polynomial(joint.polynomial([L, dL], [R, dR]))
+    for t in (0.0, 0.5, -1.3):
+        assert along(t) == pytest.approx(joint.value(L + t * dL, R + t * dR), rel=1e-11)

@@ -161,6 +161,8 @@ def test_calibration_knows_what_intervals_held_before_it():
     found = Calibration.of(2.0 * errors, np.full(8, 2.0))
     assert found.own(0.9) == 5 / 8  # within 1.645 deviations
     assert found.own(0.5) == 2 / 8
+    ends = Calibration(1.0, np.array([*gaussian_ends(0.9), 3.0]), 3)
+    assert ends.own(0.9) == 2 / 3  # what is at an end is in the interval
 
 
 def test_few_data_are_taken_as_they_are():

@@ -275,11 +275,20 @@ def test_the_state_before_any_sweep():
     weights = given.data[:, 1]
     assert model.weight == weights.sum()
     assert model.centre == pytest.approx(np.average(given.data[:, 0], weights=weights))
+    spread = np.average((given.data[:, 0] - model.centre) ** 2, weights=weights)
+    assert model.floor == pytest.approx(np.finfo(np.float64).eps ** (2 / 3) * spread)
     predicted = [entry(G[i], H[j], True) for i, j in zip(given.keys, given.indices, strict=True)]
     assert state.error == pytest.approx(np.sum(weights * (given.data[:, 0] - predicted) ** 2))
     assert state.noise == pytest.approx(state.error / weights.sum())
     sums = np.bincount(given.keys, weights, observed.shape[0])
     np.testing.assert_allclose(model.logs[0], np.log(1 + sums))
+    for k, (side, prior) in enumerate(zip(state.sides, state.priors, strict=True)):
+        expected = most_likely(side, model.logs[k], True, model.floor)
+        for part, due in zip(prior, expected, strict=True):
+            np.testing.assert_allclose(part, due, rtol=1e-12, atol=1e-12)
+        assert not side.covariances.any()
+    assert state.logs == (0.0, 0.0)
+    assert state.coefficients == (None, None)
     assert Variational.of(observed, False).centre == 0.0
 
 

@@ -146,6 +146,14 @@ def test_the_index_of_a_table_says_how_far_rows_are_apart():
     )
 
 
+def test_times_that_are_tried_are_doubled_from_half_a_step_on():
+    doubled = 2.0 ** np.arange(-1, 13)  # to 4096 steps
+    np.testing.assert_array_equal(ordered._tried(np.arange(9.0)), doubled)
+    # the step is the usual one between rows of different times
+    np.testing.assert_array_equal(ordered._tried(np.array([0.0, 0, 0, 3, 6, 6, 9, 100])), 3 * doubled)
+    np.testing.assert_array_equal(ordered._tried(np.zeros(5)), doubled)
+
+
 def test_rows_of_one_time_and_tables_without_holes():
     full, table = walks()
     frame = pd.DataFrame(table, index=np.repeat(np.arange(300), 2))

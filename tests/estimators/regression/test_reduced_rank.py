@@ -92,6 +92,16 @@ def test_weights_are_repetitions(missing):
     assert_allclose(model.intercept_, again.intercept_, atol=1e-6)
 
 
+def test_single_precision_is_computed_with_in_double():
+    single = [data.astype(np.float32) for data in draw()]
+    double = [data.astype(np.float64) for data in single]
+    one, two = (Model(2, regularization=0.1).fit(*data) for data in (single, double))
+    assert one.coef_.dtype == np.float64
+    assert one.data_fingerprint_ == two.data_fingerprint_
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+    np.testing.assert_array_equal(one.predict(single[0]), two.predict(double[0]))
+
+
 def test_components_describe_the_fit():
     X, Y = draw(n=200)
     model = Model(rank=3, regularization=2.0).fit(X, Y)

@@ -29,8 +29,8 @@ class Pattern(NamedTuple):
     def repeats(self) -> tuple[int, tuple[int, int]]:
         """Return how many entries repeat the pair of another one, and the first such pair."""
         same = self.indices[1:] == self.indices[:-1]
-        starts = self.indptr[1:-1]
-        same[starts[(starts > 0) & (starts < len(self.indices))] - 1] = False  # of two different rows
+        starts = self.indptr[(self.indptr > 0) & (self.indptr < len(self.indices))]
+        same[starts - 1] = False  # of two different rows
         at = int(np.argmax(same)) if same.any() else 0
         pair = int(np.searchsorted(self.indptr, at, side="right")) - 1, int(self.indices[at])
         return int(np.count_nonzero(same)), pair

@@ -215,7 +215,7 @@ class ReducedRankRegression(TensorScore, MultiOutputMixin, RegressorMixin, BaseE
             raise ValueError(f"criterion={self.criterion!r} is for the square loss: set criterion='cv'")
         self.rank_path_ = self.regularization_path_ = None
         if ranks.size == weights.size == 1:
-            return int(ranks[0]), float(weights[0])
+            return int(ranks.item()), float(weights.item())
         run = partial(try_model, self, tol=max(self.tol, _TRIAL))
         candidates = Candidates(
             ranks, weights, partial(fits, geometry=self.geometry, run=run, device=self.device)
