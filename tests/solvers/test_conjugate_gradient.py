@@ -9,8 +9,7 @@ from numpy.testing import assert_allclose
 import rankfold as rf
 from dense import DenseCost
 from rankfold.geometry.base import lincomb, scale
-from rankfold.solvers import conjugate_gradient
-from rankfold.solvers.line_search import minimiser
+from rankfold.solvers.line_search import calibrated, minimiser
 
 SHAPE = (60, 50)
 
@@ -112,4 +111,4 @@ def test_beta_by_its_rule(rule, along, beta):
     [(0.0, 2.0), (0.2, 2.5), (-0.25, 1.6), (0.3, 2 / 0.7), (-0.3, 2 / 1.3), (0.31, 0.0), (-0.31, 0.0)],
 )
 def test_a_sample_s_steps_are_corrected_by_what_the_last_one_left_of_the_slope(left, due):
-    assert conjugate_gradient._calibrated(2.0, left) == pytest.approx(due)
+    assert calibrated(2.0, left) == pytest.approx(due)

@@ -197,10 +197,10 @@ class Sampled(rf.Completion):
         return coefficients / self.short ** np.arange(len(coefficients))
 
 
-def sampled_problem():
+def sampled_problem(metric="preconditioned"):
     data = rf.data.random_completion((60, 50), 3, 4.0, seed=0)
     cost = Sampled(data.rows, data.cols, data.values, data.shape)
-    return rf.Problem(cost, rf.FullRank(cost.shape, 3, metric="preconditioned"))
+    return rf.Problem(cost, rf.FullRank(cost.shape, 3, metric=metric))
 
 
 def test_a_sampled_step_is_the_sample_s_times_the_calibration():
@@ -305,3 +305,17 @@ def test_the_roots_of_random_cubics_are_roots():
 
 def test_between_two_trials_that_are_flat_is_the_middle():
     assert line_search._between(*(line_search._Trial(t, 1.0, 0.0, None) for t in (0.0, 2.0))) == 1.0
+
+
+@pytest.mark.parametrize("geometry", ["preconditioned", "invariant"])
+def test_a_sample_that_misled_is_used_again_as_soon_as_it_would_not(geometry):
+    problem = sampled_problem(geometry)
+    solver, cost = rf.ConjugateGradient(metric="geometry"), problem.cost
+    state = solver.init(problem, problem.start())
+    passes = []
+    for cost.short in (0.5, 0.5, 0.8, 0.8):
+        state = solver.step(problem, state)
+        passes.append(state.calibration)
+    assert passes[:2] == [0.0, 0.0]
+    assert passes[2] == pytest.approx(1 / 0.8)  # all the data were asked, and the sample beside them
+    assert passes[3] == pytest.approx(1 / 0.8, rel=0.05)

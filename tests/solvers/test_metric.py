@@ -16,6 +16,7 @@ from rankfold.costs.data_metric import SHARE
 from rankfold.costs.offsets import GivenOffsets
 from rankfold.linalg import svd_of_product
 from rankfold.solvers import conjugate_gradient
+from rankfold.solvers.base import StepReport
 from rankfold.solvers.conjugate_gradient import taken_up
 from rankfold.solvers.metric import CHOICES, Metric
 from rankfold.solvers.progress import Progress
@@ -181,6 +182,42 @@ def test_blocks_are_formed_again_once_the_factors_have_turned_or_curvatures_move
     assert Metric(here, 6).moved(here) == Metric(here, 7)
     other = logistic.at(here.x)
     assert Metric(here, 7).moved(other).formed is other
+
+
+def test_blocks_are_formed_again_after_a_step_too_short_for_blocks_that_fit():
+    problem, formed = problem_at("GH-preconditioned", ((9, 7), 3), 0)
+    here, unit = problem.at(formed.x), formed.data_metric.unit
+    metric = Metric(formed, 3)
+    assert metric.tried(here, 0.51 * unit) is metric
+    assert metric.tried(here, 0.49 * unit).moved(here) == Metric(here)
+    assert metric.tried(here, 0.49 * unit).data is metric.data  # until then
+    assert Metric(formed).tried(here, 0.0) == Metric(formed)  # the step was made in another one
+    assert Metric().tried(here, 0.0) == Metric()
+    logistic = rf.Problem.of(completion(loss="logistic"), 2)
+    curved = logistic.at(logistic.start())
+    assert Metric(curved, 3).tried(curved, 0.0) == Metric(
+        curved, 3
+    )  # searches may well end before the minimum
+
+
+def test_lines_that_were_far_off_where_blocks_were_formed_cost_few_iterations():
+    """What all columns in a row lack, the row's block lacks; as a whole, the factors have hardly turned."""
+    data = rf.data.random_completion((1000, 800), 3, oversampling=8, seed=0)
+    problem, L, R = rf.Problem.of(rf.Completion.from_triples(data), 3), data.L, data.R
+    seen, towards = data.cols[data.rows == 0], L[0] / np.linalg.norm(L[0])
+    lacking = R.copy()
+    lacking[seen] -= 0.95 * np.outer(R[seen] @ towards, towards)
+    rng, iterations = np.random.default_rng(0), []
+    near = [Z + 1e-3 * rng.standard_normal(Z.shape) for Z in (L, R)]
+    here = problem.at(problem.geometry.from_factors(*near))
+    for formed in (here, problem.at(problem.geometry.from_factors(L, lacking))):
+        metric, count = Metric(formed), 0
+        assert metric.data.turned(*here.factors) < 0.05
+        state = conjugate_gradient._downhill(here, metric, metric.lazy_gradient(here), StepReport())
+        while state.value > 1e-16 * problem.cost.value_at_zero:
+            state, count = rf.ConjugateGradient().step(problem, state), count + 1
+        iterations.append(count)
+    assert iterations[1] <= 2 * iterations[0]  # where they stay, 33 instead of 8
 
 
 @pytest.mark.parametrize("solver", [rf.ConjugateGradient, rf.GradientDescent, rf.TrustRegion])

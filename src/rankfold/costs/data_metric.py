@@ -56,10 +56,13 @@ class DataMetric:
 
     Blocks are formed at one point, with balanced factors L₀ and R₀, and used at others, where R ≈ R₀ K and so
     A_i ≈ KᵀA_i K: it does not matter how the factors of the one or the other point were chosen.
+
+    `unit` is the number that all is multiplied with: the step-size where curvatures are those of the blocks.
     """
 
     rows: _Side
     cols: _Side
+    unit: float
 
     @staticmethod
     def formed(cost: Cost, L: Array, R: Array, symmetric: bool = False) -> DataMetric | None:
@@ -82,8 +85,9 @@ class DataMetric:
         average = float(np.mean([_mean(side, Z) / s for side, Z in zip(blocks, (L, R), strict=True)]))
         if not (isfinite(average) and average > 0):
             return None
-        pairs = zip(blocks, (V, U), strict=True)
-        return DataMetric(*(_side(side, 1 / average, basis, s) for side, basis in pairs))
+        of_rows, of_cols = blocks
+        unit = 1 / average
+        return DataMetric(_side(of_rows, unit, V, s), _side(of_cols, unit, U, s), unit)
 
     def solve(self, L: Array, R: Array, f_L: Array, f_R: Array) -> tuple[Array, Array]:
         """Return (dL, dR), the gradient in this metric at L Rᵀ, from the partial derivatives."""

@@ -15,6 +15,7 @@ from rankfold.solvers.line_search import (
     Step,
     armijo,
     at_noise_floor,
+    calibrated,
     exact,
     first_step,
     sampled,
@@ -29,8 +30,6 @@ from rankfold.solvers.turn_on_gpu import KnownThere
 _RULES = ("PR+", "HS", "DY")
 # Powell's restart: gradients that are this far from orthogonal say that conjugacy is lost.
 _POWELL = 0.5
-# An exact step leaves no slope. Where more than this part of it is left, a sample is not good enough.
-_MISLED = 0.3
 
 # To begin again throws all away, so that more patience is due than before a hand-over: at 2000², ρ = 3, runs
 # that reach 1e-20 get nowhere for 20 iterations (r = 3, seed 3) or 30 (r = 1, seed 0), none for 40; those
@@ -180,14 +179,14 @@ class ConjugateGradient:
         if state.squared > 0 and state.slope < 0:  # else rounding has left nothing to divide by
             beta = self._beta(turn.squared, turn.overlap, turn.along, state)
             slope = -turn.squared + beta * turn.along
-            calibration = _calibrated(state.calibration, turn.along / state.slope)
+            calibration = calibrated(turn.calibration, turn.along / state.slope)
             # Lost conjugacy, or a direction that hardly goes down: forget the past.
             if abs(turn.overlap) > _POWELL * turn.squared or not slope < -0.1 * turn.squared:
                 beta, slope = 0.0, -squared
         direction, known = turn.directions(beta)
         return ConjugateGradientState(
             here=turn.here,
-            metric=turn.metric,
+            metric=turn.metric.tried(turn.here, turn.t),
             squared=squared,
             direction=direction,
             slope=slope,
@@ -210,15 +209,6 @@ class ConjugateGradient:
         if difference <= 0:
             return 0.0
         return (squared - (overlap if self.beta == "HS" else 0.0)) / difference
-
-
-def _calibrated(calibration: float, left: float) -> float:
-    """Correct the calibration by the part of the slope that the last step left: 1 − t/t*, for a parabola.
-
-    Late in a run a few rows carry most of the error, and a sample of rows sees too little of it: always by
-    about the same factor, from one iteration to the next.
-    """
-    return calibration / (1 - left) if abs(left) <= _MISLED else 0.0
 
 
 def taken_up(solver: Method[Any], problem: Problem, x: Point) -> Any:

@@ -19,7 +19,8 @@ class Turn(NamedTuple):
 
     With the gradient g in the metric of directions, and the last direction d carried there, `directions(β)`
     is −g + β d, and what `turn_in_grams` knows of that. Products with the geometry's gradient are `squared`,
-    of g, and `along`, of d; `overlap` is that of g with the geometry's gradient before.
+    of g, and `along`, of d; `overlap` is that of g with the geometry's gradient before. `calibration` is that
+    of the step.
     """
 
     here: Here
@@ -30,6 +31,7 @@ class Turn(NamedTuple):
     overlap: float
     along: float
     directions: Callable[[float], tuple[Tangent, Any]]
+    calibration: float = 0.0
 
 
 def turned(before: Here, direction: Tangent, metric: Metric, taken: Step) -> Turn:
@@ -47,4 +49,4 @@ def turned(before: Here, direction: Tangent, metric: Metric, taken: Step) -> Tur
         return here.made(lincomb(-1.0, uphill, beta, carried) if beta else scale(-1.0, uphill)), None
 
     squared, along = here.slope(uphill), here.slope(carried)
-    return Turn(here, taken.t, report, after, squared, overlap, along, directions)
+    return Turn(here, taken.t, report, after, squared, overlap, along, directions, taken.calibration)

@@ -24,7 +24,7 @@ from rankfold.linalg.rows import at_hand, is_spread
 from rankfold.problem import Here
 from rankfold.solvers.base import StepReport
 from rankfold.solvers.known import Known, Smalls
-from rankfold.solvers.line_search import change_along, minimiser
+from rankfold.solvers.line_search import change_along, minimiser, recalibrated
 from rankfold.solvers.metric import Metric
 from rankfold.solvers.turn import Turn
 from rankfold.solvers.turn_on_gpu import KnownThere, turned_on_gpu
@@ -98,14 +98,19 @@ def turned_in_grams(
     t = minimiser(coefficients)
     if sampled is None and not change_along(coefficients, t) < -here.noise:
         return None
-    t = t if sampled is None else calibration * t
+    if sampled is None:
+        calibration = recalibrated(here, direction, t)
+    else:
+        t *= calibration
     there, turn = turned_on_gpu(here, direction, metric, known, t) if known else (None, None)
     if turn is None:
         at_home = known.fetched() if isinstance(known, KnownThere) else known
         line = _Line(here, direction, metric, at_home or _known(here, direction, metric))
         turn = _turned(line, t, there or _moved(line, t))
     misled = sampled is not None and not turn.here.value < here.value
-    return turned_in_grams(here, direction, metric, 0.0, known) if misled else turn
+    if misled:
+        return turned_in_grams(here, direction, metric, 0.0, known)
+    return turn._replace(calibration=calibration)
 
 
 def _moved(line: _Line, t: float) -> Here:
