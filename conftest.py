@@ -1,9 +1,14 @@
 """What tests see alike on any machine: a plain terminal, threads, hypothesis without clock or disk."""
 
+import functools
 import gc
+import inspect
 import os
 import signal
+import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -50,6 +55,29 @@ gc.set_threshold(20_000, 20, 20)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Let what is imported by now be old, so that the collector seldom looks at it."""
     gc.collect()
+    if interpreter := sys.modules.get("triton.runtime.interpreter"):
+        _look_once_for_builtins(interpreter)
+
+
+def _look_once_for_builtins(interpreter: ModuleType) -> None:
+    """Let Triton's interpreter remember which names of its language it has to replace.
+
+    It replaces them for each launch of a kernel, and looked through all names for them: a third of its time.
+    """
+    is_builtin = interpreter.tl.core.is_builtin
+
+    @functools.cache
+    def builtins_of(place: Any) -> list[str]:
+        return [name for name, member in inspect.getmembers(place) if is_builtin(member)]
+
+    def patch_builtin(place: Any, builder: Any, scope: Any) -> None:
+        for name in builtins_of(place):
+            member = getattr(place, name)
+            if is_builtin(member):  # not replaced already, as by the kernel that calls this one
+                interpreter._patch_attr(place, name, member, builder, scope)
+
+    if hasattr(interpreter, "_LangPatchScope"):
+        interpreter._patch_builtin = patch_builtin
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,5 +1,6 @@
 """What the tests of commands share: a run in this process, and a small table of ratings."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -8,9 +9,13 @@ import traceback
 import warnings
 
 import numpy as np
+import typer.testing
 from typer.testing import CliRunner
 
 from rankfold.cli.app import app
+
+# The commands are the same for all runs: to make them of their functions takes longer than most runs.
+typer.testing._get_command = functools.cache(typer.testing._get_command)
 
 FAST = ("--rank", "2", "--regularization", "0.5", "--no-bias")  # choosing their shrinkage takes longest
 

@@ -17,6 +17,7 @@ from rankfold.entries.disk_side import Mapped, reserve
 from rankfold.entries.observed import Observed
 from rankfold.entries.on_disk import OnDisk, blocks_of, files_of
 from rankfold.entries.sorted_entries import SortedEntries
+from rankfold.kernels import layout
 
 SQUARE = rf.Loss.named("square")
 both = pytest.mark.parametrize("build", [in_memory, in_stripes])
@@ -121,6 +122,7 @@ def test_other_data_are_in_memory():
 def test_no_pass_holds_a_number_for_each_entry(monkeypatch):
     for block in ("entries.values.BLOCK", "entries.on_disk.BLOCK", "fingerprint._BLOCK"):
         monkeypatch.setattr(f"rankfold.{block}", 10_000)
+    monkeypatch.setattr(layout, "FEW", 10**7)  # so that it takes the kernels of other tests
     rng = np.random.default_rng(0)
     n, shape = 600_000, (3000, 2000)
     entries = draw(0, 2, 2)

@@ -1,5 +1,6 @@
 """What pages name exists: modules, classes, functions, files, tests, commands and their options."""
 
+import functools
 import re
 from importlib import import_module
 from inspect import getmembers, isclass
@@ -75,9 +76,14 @@ def test_the_code_of_formulas():
     assert not missing
 
 
+@functools.cache
+def commands_by_name():
+    return typer.main.get_command(app).commands
+
+
 @EVERY_PAGE
 def test_commands_and_options(page):
-    commands = typer.main.get_command(app).commands
+    commands = commands_by_name()
     for name, words in found(page, r"(?:^\$ |`)rankfold (\w[\w-]*)((?:[ \t][^`\n]*)?)"):
         options = {option for parameter in commands[name].params for option in parameter.opts}
         options |= {option for parameter in commands[name].params for option in parameter.secondary_opts}
