@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import nan
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +114,7 @@ class Alternating:
 
     def step(self, problem: Problem, state: AlternatingState) -> AlternatingState:
         """Sweep, and go on in a direction conjugate to the last one."""
-        cost = _by_lines(problem)
+        cost = cast(CostByLines, problem.cost)  # as `init` has seen: to look at all of a protocol takes long
         problem.counts.gradients += 1
         swept = FullRankFactors(*cost.swept(*state.x))
         sweep = lincomb(1.0, swept, -1.0, state.x)
