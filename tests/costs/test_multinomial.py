@@ -52,6 +52,20 @@ def test_logits_of_any_size_do_not_overflow():
     assert_allclose(f_L, 1.0)
 
 
+@pytest.mark.parametrize("largest", range(3))
+def test_the_largest_logit_may_be_of_any_category(largest):
+    """Exponentials of logits overflow beyond 709: they are taken of what lies below the largest."""
+    logits = np.array([500.0, 100.0, -300.0])
+    logits[largest] = 1e4
+    for y in range(3):
+        cost = rf.Multinomial([0], [0], [y], (1, 1), 3)
+        value, f_L, f_R = cost.evaluate(np.ones((1, 1)), logits[:, None])
+        chances = np.eye(3)[largest]
+        assert_allclose(value, 1e4 - logits[y])
+        assert_allclose(f_R[:, 0], chances - np.eye(3)[y])
+        assert_allclose(f_L, [[logits @ (chances - np.eye(3)[y])]])
+
+
 def everything(cost, rank=3):
     arrays = factors(cost.shape, rank)
     return [*cost.evaluate(*arrays[:2]), *cost.derivative(*arrays), *cost.line_blocks(*arrays[:2])]

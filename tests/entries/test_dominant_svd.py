@@ -172,6 +172,16 @@ def test_values_that_are_zero_do_not_keep_it_searching():
     assert S.products[1] <= 3
 
 
+@pytest.mark.parametrize("shape", [(200, 160), (160, 200)])
+def test_of_a_zero_matrix_all_is_known_after_one_step(shape):
+    S = Dense(np.zeros(shape))
+    U, s, V = dominant_svd(S, 4)
+    assert s.tolist() == [0.0] * 4
+    assert max(S.products) == 2
+    for X in (U, V):
+        assert_allclose(X.T @ X, np.eye(4), atol=1e-12)
+
+
 def test_what_a_search_holds_does_not_grow_with_its_steps(monkeypatch):
     monkeypatch.setattr("rankfold.linalg.primitives.LEAST", 1 << 30)  # nothing is compiled meanwhile
     rng = np.random.default_rng(0)

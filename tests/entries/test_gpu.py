@@ -100,6 +100,14 @@ def test_few_entries():
     every_store.test_what_a_store_knows_of_itself(build)
 
 
+def test_factors_of_other_matrices_are_refused():
+    every_store.refuses_other_shapes(build)
+
+
+def test_entries_of_weight_zero():
+    every_store.zero_weights_count_for_nothing(build)
+
+
 def test_large_ranks():
     every_store.test_large_ranks(build, 50)
 
@@ -172,6 +180,17 @@ def test_the_start_is_that_of_the_cpu_and_stays_on_the_device():
         ({"rows": [[0, 1]]}, "rows must be one-dimensional"),
         ({"rows": [], "cols": [], "values": []}, "values is empty"),
         ({"shape": (2**31, 4)}, "at most 2147483647 lines"),
+        ({"cols": [0, 3]}, r"cols\[1\] is 3; out of range: must be from 0 to 2"),
+        ({"cols": [0, 1j]}, "cols must be integers; got torch.complex128"),
+        ({"rows": [True, False]}, "rows must be integers; got torch.bool"),
+        ({"values": [1j, 2.0]}, "values must be real numbers; got torch.complex128"),
+        ({"values": [np.inf, 2.0]}, r"values\[0\] is inf; all must be finite"),
+        ({"values": [[1.0, 2.0]]}, r"values must be one-dimensional; got shape \(1, 2\)"),
+        ({"weights": [1.0, 1j]}, "weights must be real numbers; got torch.complex128"),
+        ({"weights": [np.nan, 1.0]}, r"weights\[0\] is nan; weights must be finite"),
+        ({"weights": [1.0, np.inf]}, r"weights\[1\] is inf; weights must be finite"),
+        ({"weights": [1.0, 0.0, 1.0]}, "rows has 2, cols has 2, values has 2, weights has 3"),
+        ({"rows": [0, 3, 1], "cols": [2, 2, 2], "values": [1.0] * 3, "weights": [1.0] * 2}, "weights has 2"),
     ],
 )
 def test_what_is_no_entry_is_refused_by_name(change, message):

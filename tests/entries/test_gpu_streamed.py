@@ -60,6 +60,10 @@ def test_what_it_knows_of_itself():
     assert store.astype(np.float32).dtype == np.float32
 
 
+def test_factors_of_other_matrices_are_refused():
+    every_store.refuses_other_shapes(build)
+
+
 def test_polynomials_of_all_slabs_and_of_some():
     entries, (L, R, dL, dR) = draw(2, 12, 10, 0.6), factors((12, 10), 2)
     store, times = build(entries), np.linspace(-1, 1, 5)

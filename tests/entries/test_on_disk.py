@@ -18,6 +18,7 @@ from rankfold.entries.observed import Observed
 from rankfold.entries.on_disk import OnDisk, blocks_of, files_of
 from rankfold.entries.sorted_entries import SortedEntries
 from rankfold.kernels import layout
+from rankfold.kernels.polynomial import RUN
 
 SQUARE = rf.Loss.named("square")
 both = pytest.mark.parametrize("build", [in_memory, in_stripes])
@@ -81,6 +82,39 @@ def test_a_sample_has_the_rows_and_the_bits_of_memory(build, every):
 
 
 @both
+@pytest.mark.parametrize(("lines", "every"), [(64, 2), (81, 5), (400, 1), (2, 3)])
+def test_a_sample_has_the_entries_of_its_rows_and_no_others(build, lines, every, monkeypatch):
+    """Eight rows in succession, of so many; the last row of all may be one of them. No others are read."""
+    monkeypatch.setattr("rankfold.entries.sorted_entries.CHUNK_ENTRIES", 30)
+    asked, read, fill = [], [], Mapped.read
+    monkeypatch.setattr(Mapped, "ask", lambda self, first, last: asked.append((first, last - first)))
+    monkeypatch.setattr(
+        Mapped, "read", lambda self, first, out: (read.append((first, len(out))), fill(self, first, out))
+    )
+    entries = draw(5, lines, 9, 0.7, weighted=True)
+    side = on_disk(entries, build, 100).by_row
+    wanted = [i for i in range(lines) if (i >> int(RUN)) % every == 0]
+    assert (lines - 1 in wanted) == (lines in (81, 400, 2))
+    found, seen = [], []
+    for s, chunks, rows, part in side.sampled(every):
+        assert part.chunks == (1, chunks.stop - chunks.start)
+        assert (part.lines, part.length) == (len(rows), 9)
+        largest = np.diff(part.indptr[part.bounds.astype(int)].astype(int)).max()
+        assert part.size < 100 + largest  # a part, and what ends its last chunk
+        i = np.repeat(rows, np.diff(part.indptr.astype(int)))
+        assert_array_equal(part.indptr[part.bounds[[0, -1]].astype(int)], [0, len(i)])
+        found += zip(i, part.indices + s * side.step, part.data[:, 0], part.data[:, 1], strict=True)
+        seen += [(s, k) for k in range(chunks.start, chunks.stop)]
+    assert sorted(seen) == list(np.ndindex(side.chunks))
+    assert sorted(asked) == sorted(read)
+    assert sum(size for _, size in read) == 2 * len(found)
+    runs = side.stripes * (-(-lines // (8 * every)) if every > 1 else 1)
+    assert len(read) <= 2 * (runs + len(seen))
+    triples = zip(entries.rows, entries.cols, entries.values, entries.weights, strict=True)
+    assert sorted(found) == sorted(each for each in triples if each[0] in wanted)
+
+
+@both
 @pytest.mark.parametrize("weighted", [False, True])
 def test_it_knows_of_itself_what_memory_does(build, weighted):
     held, disk = stores(build, 60, weighted=weighted)
@@ -109,6 +143,15 @@ def test_the_mean_of_many_values(monkeypatch):
     zero = on_disk(type(entries)(entries.rows, entries.cols, entries.values, (9, 8), 0 * entries.values))
     monkeypatch.setattr("rankfold.entries.on_disk.BLOCK", 7)
     assert_allclose(zero.mean_value, entries.values.mean(), rtol=1e-13)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_mean_of_many_negative_values_is_weighted_as_well(weighted, monkeypatch):
+    entries = draw(1, 9, 8, weighted=weighted)
+    entries.values[:] -= 10.0
+    monkeypatch.setattr("rankfold.entries.on_disk.BLOCK", 7)
+    expected = np.average(entries.values, weights=entries.weights)
+    assert_allclose(on_disk(entries).mean_value, expected, rtol=1e-13)
 
 
 def test_other_data_are_in_memory():

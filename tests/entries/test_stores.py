@@ -271,6 +271,52 @@ def test_what_a_store_knows_of_itself(build):
         assert 0 in found
 
 
+def zero_weights_count_for_nothing(build):
+    entries = draw(1, 5, 4, 0.6)
+    weights = np.where(np.arange(len(entries.rows)) % 3 == 1, 0.0, 2.0)
+    weighted = replace(entries, weights=weights)
+    store, (L, R) = build(weighted), factors((5, 4), 2, count=1)
+    truth = dense.passes(entries.take(weights > 0), "square", L, R, L, R)
+    for found, due in zip(store.evaluate(L, R, SQUARE), truth, strict=False):
+        close(found, due * 2 * np.mean(weights > 0))
+
+
+@every_store
+def test_entries_of_weight_zero(build):
+    zero_weights_count_for_nothing(build)
+
+
+def refuses_other_shapes(build):
+    entries = draw(1, 5, 4, 0.6)
+    store, (L, R, dL, dR) = build(entries), factors((5, 4), 2)
+
+    def refused(ask, *points):
+        """Each of the factors may be that of another matrix, or of another rank."""
+        ask(*points, SQUARE)
+        for k, point in enumerate(points):
+            for wrong in (point[1:], np.vstack([point, point]), point[:, :1], point[0]):
+                given = [*points[:k], wrong, *points[k + 1 :], SQUARE]
+                with pytest.raises(ValueError, match=r"must have shape .* for all factors of a 5x4 matrix"):
+                    ask(*given)
+
+    for ask in (store.evaluate, store.value, store.gradient, getattr(store, "blocks", store.value)):
+        refused(ask, L, R)
+    for ask in (store.derivative, store.gauss_newton):
+        refused(ask, L, R, dL, dR)
+    refused(lambda A, B, dA, dB, _: store.polynomial((A, dA), (B, dB)), L, R, dL, dR)
+    for S in (store.gradient(L, R, SQUARE), store.targets(SQUARE)):
+        for ask, right in ((S.__matmul__, R), (S.transposed_times, L)):
+            ask(right)
+            for wrong in (right[1:], np.vstack([right, right]), right[:, 0]):
+                with pytest.raises(ValueError, match=f"{len(right)} rows .*got shape"):
+                    ask(wrong)
+
+
+@every_store
+def test_factors_of_other_matrices_are_refused(build):
+    refuses_other_shapes(build)
+
+
 @every_store
 @pytest.mark.parametrize("shape", [(1, 1), (1, 7), (7, 1), (5, 6)])
 def test_one_entry(build, shape):

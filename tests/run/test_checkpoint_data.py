@@ -60,6 +60,24 @@ def run(cost, **options):
     return rf.minimize(problem, rf.ConjugateGradient(), tolerance=0, **options)
 
 
+def test_fingerprints_are_those_that_older_checkpoints_hold():
+    """Sums of values with the multiples of square roots modulo 1, less a half; values at two such points."""
+
+    def multiples(root, count):
+        return np.array([(k * root**0.5) % 1.0 - 0.5 for k in range(1, count + 1)])
+
+    found, norm = completion().fingerprint(), np.linalg.norm(VALUES[KNOWN])
+    assert found["sum over the values"] == pytest.approx(multiples(2, 48) @ VALUES[KNOWN] / norm, abs=1e-12)
+    second = multiples(5, 48) @ VALUES[KNOWN] / norm
+    assert found["second sum over the values"] == pytest.approx(second, abs=1e-12)
+    unit, target = np.sum(VALUES**2), VALUES.reshape(10, 6)
+    expected = {
+        name: np.sum((unit**0.5 * np.outer(multiples(i, 10), multiples(j, 6)) - target) ** 2) / unit
+        for name, i, j in (("value at a fixed W", 2, 3), ("value at another fixed W", 5, 7))
+    }
+    assert custom().fingerprint() == pytest.approx(expected, abs=1e-12)
+
+
 @pytest.fixture
 def saved(tmp_path):
     def save(cost):

@@ -212,8 +212,6 @@ class DiskSide(SortedEntries):
             inner = np.searchsorted(before[edges[1:]], np.arange(self.part, before[-1], self.part))
             for a, b in pairwise(np.unique(np.concatenate([[0], inner, [edges.size - 1]])).tolist()):
                 lines = rows[edges[a] : edges[b]]
-                if not lines.size:
-                    continue
                 runs = np.flatnonzero(np.diff(lines, prepend=-2, append=self.lines + 1) > 1)
                 starts, ends = pointers[lines[runs[:-1]]], pointers[lines[runs[1:] - 1] + 1]
                 segments = list(zip(starts.tolist(), ends.tolist(), strict=True))

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from rankfold import kernels
 from rankfold.entries.arrays import check_factors
-from rankfold.entries.gpu_checks import Tensor, checked_tensors, tensor_of
+from rankfold.entries.gpu_checks import Tensor, checked_tensors, refuse_other_rows, tensor_of
 from rankfold.entries.gpu_side import BLOCK, GpuSide, evaluated, sorted_side
 from rankfold.entries.store import Array, EntryLoss, NewValues
 from rankfold.kernels.formulas import BUILT_IN
@@ -270,8 +270,7 @@ class GpuSparseMatrix:
         return replace(self.observed.by_row, value=by_row), replace(self.observed.by_column, value=by_column)
 
     def _times(self, side: GpuSide, X: Array) -> Array:
-        if X.ndim != 2 or X.shape[0] != side.length:
-            raise ValueError(f"a block of {side.length} rows is needed; got shape {tuple(X.shape)}")
+        refuse_other_rows(X, side.length)
         block = tensor_of(X).to(side.value.device, side.value.dtype).contiguous()
         return _like(X, side.swept(kernels.gpu.product, (block,)))
 

@@ -73,6 +73,12 @@ def refuse_outside(name: str, places: Tensor, size: int) -> None:
     _refuse(name, places, outside, f"out of range: must be from 0 to {size - 1} for this shape")
 
 
+def refuse_other_rows(X: Any, rows: int) -> None:
+    """Raise ValueError unless X is a block of so many rows."""
+    if X.ndim != 2 or X.shape[0] != rows:
+        raise ValueError(f"a block of {rows} rows is needed; got shape {tuple(X.shape)}")
+
+
 def _refuse(name: str, tensor: Tensor, wrong: Tensor, why: str) -> None:
     if bool(wrong.any()):
         at = int(wrong.to(torch.uint8).argmax())

@@ -200,7 +200,7 @@ def _cut(
     number = torch.arange(len(line), device=counts.device) - first_piece[line]
     start = torch.empty(len(line) + 1, dtype=torch.int64, device=counts.device)
     start[:-1], start[-1] = begins[line] + longest * number, across.shape[0]
-    cut = torch.nonzero(parts > 1)[:, 0]
+    cut = torch.nonzero(parts > 1).flatten()
     after = torch.zeros(len(cut) + 1, dtype=torch.int64, device=counts.device)
     after[1:] = torch.cumsum(parts[cut] - 1, 0)
     return GpuSide(lines, length, start, line.to(torch.int32), across, value, weight, cut, after)

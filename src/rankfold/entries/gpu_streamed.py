@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from rankfold.entries.arrays import check_factors
 from rankfold.entries.gpu import GpuObserved, GpuSparseMatrix, _like
-from rankfold.entries.gpu_checks import Tensor, refuse_outside, tensor_of
+from rankfold.entries.gpu_checks import Tensor, refuse_other_rows, refuse_outside, tensor_of
 from rankfold.entries.gpu_side import GpuSide
 from rankfold.entries.store import Array, EntryLoss, NewValues
 
@@ -104,16 +104,14 @@ class StreamedObserved:
     def derivative(self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss) -> tuple[Array, Array]:
         """Change of S R and SᵀL along (dL, dR)."""
         A, dA, B, dB = self._tensors((L, dL), (R, dR))
-        _, *changes = self._gathered(lambda slab, own: (0.0, *slab.derivative(A[own], B, dA[own], dB, loss)))
-        return _like(L, changes[0]), _like(L, changes[1])
+        _, df_L, df_R = self._gathered(lambda slab, own: slab.derivative(A[own], B, dA[own], dB, loss))
+        return _like(L, df_L), _like(L, df_R)
 
     def gauss_newton(self, L: Array, R: Array, dL: Array, dR: Array, loss: EntryLoss) -> tuple[Array, Array]:
         """Ṡ R and ṠᵀL along (dL, dR), for positive ℓ″."""
         A, dA, B, dB = self._tensors((L, dL), (R, dR))
-        _, *changes = self._gathered(
-            lambda slab, own: (0.0, *slab.gauss_newton(A[own], B, dA[own], dB, loss))
-        )
-        return _like(L, changes[0]), _like(L, changes[1])
+        _, df_L, df_R = self._gathered(lambda slab, own: slab.gauss_newton(A[own], B, dA[own], dB, loss))
+        return _like(L, df_L), _like(L, df_R)
 
     def polynomial(self, Ls: Sequence[Array], Rs: Sequence[Array], every: int = 1) -> NDArray[np.float64]:
         """Coefficients along a curve, over one in `every` pieces of rows: of as few slabs as have them."""
@@ -129,7 +127,7 @@ class StreamedObserved:
     def blocks(self, L: Array, R: Array, loss: EntryLoss) -> tuple[Array, Array]:
         """Blocks of the second derivatives, line by line."""
         A, B = self._tensors((L,), (R,))
-        _, of_rows, of_cols = self._gathered(lambda slab, own: (0.0, *slab.blocks(A[own], B, loss)))
+        _, of_rows, of_cols = self._gathered(lambda slab, own: slab.blocks(A[own], B, loss))
         return _like(L, of_rows), _like(L, of_cols)
 
     def gradient(self, L: Array, R: Array, loss: EntryLoss) -> StreamedMatrix:
@@ -168,12 +166,12 @@ class StreamedObserved:
         return [A.to(self.device, kind).contiguous() for A in given]
 
     def _gathered(self, found: Callable[[GpuObserved, slice], tuple[Any, ...]]) -> tuple[Any, Tensor, Tensor]:
-        """What means over slabs are for all entries: a number, rows one below the other, columns added up."""
+        """What means over slabs are for all entries: a number if any, rows in order, columns added up."""
         value, rows, cols = 0.0, [], None
         for own, slab in self._each():
             part = slab.size / self.size
-            number, of_rows, of_cols = found(slab, own)
-            value += part * number
+            *number, of_rows, of_cols = found(slab, own)
+            value += part * sum(number)
             rows.append(part * of_rows)
             cols = part * of_cols if cols is None else cols.add_(of_cols, alpha=part)
         return value, torch.cat(rows), cols
@@ -221,14 +219,14 @@ class StreamedMatrix:
 
     def __matmul__(self, X: Array) -> Array:
         """S X."""
-        Y, parts = self._tensor(X), []
+        Y, parts = self._tensor(X, self.shape[1]), []
         for own, slab in self.observed._each(_BOTH if self.both else ("by_row",)):
             parts.append(self._part(slab) * (self.slab_of(slab, own) @ Y))
         return _like(X, torch.cat(parts))
 
     def transposed_times(self, X: Array) -> Array:
         """Sᵀ X."""
-        Y, total = self._tensor(X), None
+        Y, total = self._tensor(X, self.shape[0]), None
         for own, slab in self.observed._each(_BOTH if self.both else ("by_column",)):
             part = self._part(slab) * self.slab_of(slab, own).transposed_times(Y[own])
             total = part if total is None else total.add_(part)
@@ -237,7 +235,8 @@ class StreamedMatrix:
     def _part(self, slab: GpuObserved) -> float:
         return slab.size / self.observed.size if self.mean else 1.0
 
-    def _tensor(self, X: Array) -> Tensor:
+    def _tensor(self, X: Array, rows: int) -> Tensor:
+        refuse_other_rows(X, rows)
         return tensor_of(X).to(self.observed.device)
 
 

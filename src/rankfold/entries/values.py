@@ -35,7 +35,7 @@ def targets(data: NDArray[Any], loss: EntryLoss) -> NDArray[Any]:
     if loss.is_square:
         return y
     _, first, second = loss(np.zeros_like(y), y)
-    return np.asarray(-first / (np.max(second) or 1.0), dtype=y.dtype)
+    return np.asarray(-first / (np.max(second) or 1.0))
 
 
 def largest_curvature(data: NDArray[Any], loss: EntryLoss, dtype: np.dtype[Any]) -> float:
