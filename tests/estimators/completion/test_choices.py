@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import rankfold as rf
 from estimators.completion.rating_data import everywhere, fitted_once, model, ratings, rmse
+from rankfold.estimators.completion import choosing
 from rankfold.estimators.completion.alternating import Alternating
 from rankfold.estimators.completion.choosing import Choice, _better, _mean, _ranks, choose
 from rankfold.estimators.completion.entries import completion_of, training_triples
@@ -229,6 +230,84 @@ def test_with_many_entries_of_noise_alone_one_rank_is_tried():
 )
 def test_ranks_grow_by_one_and_then_by_a_third_up_to_the_last(first, last, due):
     assert list(_ranks(first, last)) == due
+
+
+class Judging(choosing._Chooser):
+    """A chooser that looks up how large the losses at a rank are, instead of fitting."""
+
+    def __init__(self, table, shape=(40, 30), zero=()):
+        one = rf.data.Triples(np.zeros(1, int), np.zeros(1, int), np.ones(1), shape)
+        super().__init__(completion_of(one, None, "square", float), False, None, 0)
+        self.table, self.zero, self.asked = table, zero, []
+
+    def _judge(self, rank, trials, zero, before, tell):
+        self.asked.append((rank, before))
+        loss = self.table[rank]
+        columns = 0 if rank in self.zero else rank
+        point = np.ones((40, columns)), np.ones((30, columns))
+        self.judged[rank] = [Trial(1.0, [], [point], np.full(4, loss), loss, loss)]
+
+
+def judging(method, table, usual, **options):
+    zero = Trial(np.inf, [], [], np.ones(4), 1.0, 1.0)
+    chooser = Judging(table, **options)
+    chooser._judge(usual, None, zero, None, None)
+    chooser.asked.clear()
+    return getattr(chooser, method)(usual, None, zero, None), chooser.asked
+
+
+LOWER = [
+    # two in a row that are no better end it, counted from the best so far
+    ({1: 5, 2: 4, 3: 4, 4: 4}, 2, [1, 2, 3, 4]),
+    ({1: 5, 2: 5, 3: 4, 4: 4, 5: 3, 6: 4, 8: 3}, 5, [1, 2, 3, 4, 5, 6, 8]),
+    ({1: 5, 2: 6, 3: 7}, 1, [1, 2, 3]),
+    ({1: 5, 2: 6, 3: 4, 4: 5, 5: 5}, 3, [1, 2, 3, 4, 5]),
+    # and so does one with which nothing is left
+    ({1: 5, 2: 1e-12}, 2, [1, 2]),
+    ({1: 5, 2: 1e-11, 3: 1e-11, 4: 1e-11}, 2, [1, 2, 3, 4]),
+]
+
+
+@pytest.mark.parametrize(("table", "best", "ranks"), LOWER)
+def test_ranks_grow_while_losses_fall_and_two_in_vain_end_it(table, best, ranks):
+    found, asked = judging("_lower", {rank: float(loss) for rank, loss in table.items()} | {10: 1.0}, 10)
+    assert found == best
+    assert asked == [(rank, before) for rank, before in zip(ranks, [None, *ranks], strict=False)]
+    assert judging("_lower", {1: 1.0}, 1) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("table", "best", "ranks"),
+    [
+        ({10: 3, 8: 3}, 0, [8]),
+        ({10: 3, 8: 2, 6: 2}, 8, [8, 6]),
+        ({10: 3, 8: 2, 6: 1, 5: 4}, 6, [8, 6, 5]),
+        ({10: 9, 8: 8, 6: 7, 5: 6, 4: 5, 3: 4, 2: 3, 1: 2}, 1, [8, 6, 5, 4, 3, 2, 1]),
+    ],
+)
+def test_from_above_ranks_fall_while_each_is_better(table, best, ranks):
+    found, asked = judging("_falling", {rank: float(loss) for rank, loss in table.items()}, 10)
+    assert found == best
+    assert asked == list(zip(ranks, [10, *ranks], strict=False))
+    assert judging("_falling", {10: 3.0, 8: 2.0, 6: 1.0}, 10, zero=[8]) == (8, [(8, 10)])
+
+
+@pytest.mark.parametrize(
+    ("table", "best", "ranks"),
+    [
+        ({10: 3, 13: 3}, 10, [13]),
+        ({10: 3, 13: 2, 17: 2}, 13, [13, 17]),
+        ({10: 3, 13: 2, 17: 1, 22: 0.5, 29: 0.4}, 29, [13, 17, 22, 29]),  # up to the shape
+        ({10: 1e-12}, 10, []),
+        ({10: 3, 13: 1e-12}, 13, [13]),
+        ({10: 1e-11, 13: 1e-11}, 10, [13]),
+    ],
+)
+def test_above_the_usual_rank_ranks_grow_while_each_is_better(table, best, ranks):
+    found, asked = judging("_higher", {rank: float(loss) for rank, loss in table.items()}, 10)
+    assert found == best
+    assert asked == list(zip(ranks, [10, *ranks], strict=False))
+    assert judging("_higher", {10: 3.0, 13: 2.0}, 10, zero=[13]) == (13, [(13, 10)])
 
 
 def test_a_trial_is_better_by_more_than_a_standard_error_of_the_differences():

@@ -175,6 +175,23 @@ def test_partial_fit_takes_new_labels_on_both_sides():
     assert not {"good", "bad"} & set(fitted.recommend("u1", n=42).cols)
 
 
+def test_partial_fit_without_a_fit_takes_features_and_weights_as_a_fit_does():
+    rng = np.random.default_rng(5)
+    given = {
+        "sample_weight": rng.uniform(0.5, 2.0, len(Y)),
+        "row_features": rng.standard_normal((60, 2)),
+        "col_features": rng.standard_normal((40, 1)),
+    }
+    found, due = (
+        getattr(model(regularization=WEIGHT, bayesian=False), method)(X, Y, **given)
+        for method in ("partial_fit", "fit")
+    )
+    assert found.data_fingerprint_ == due.data_fingerprint_
+    for mine, theirs in zip(found.features_, due.features_, strict=True):
+        np.testing.assert_array_equal(mine.expected, theirs.expected)
+    np.testing.assert_array_equal(everywhere(found), everywhere(due))
+
+
 def test_partial_fit_without_a_fit_is_a_fit():
     np.testing.assert_array_equal(
         everywhere(model(regularization=WEIGHT).partial_fit(X, Y)),
