@@ -310,6 +310,90 @@ def test_above_the_usual_rank_ranks_grow_while_each_is_better(table, best, ranks
     assert judging("_higher", {10: 3.0, 13: 2.0}, 10, zero=[13]) == (13, [(13, 10)])
 
 
+class Walked:
+    """Trials that tell what was asked of them."""
+
+    def __init__(self, losses=(3.0, 2.0, 4.0)):
+        self.losses, self.asked = losses, []
+
+    def started(self, last, rank):
+        self.asked.append(("started", last.weight, rank))
+        return 7.0, last._replace(fit=-1.0)
+
+    def shortened(self, last, rank):
+        self.asked.append(("shortened", last.weight, rank))
+        return last._replace(fit=-1.0)
+
+    def walk(self, start, top):
+        assert start.fit == -1.0
+        self.asked.append(("walk", top))
+        return (a_trial(top / (k + 2), loss, 3) for k, loss in enumerate(self.losses))
+
+    def settled(self, start, weight):
+        assert start.fit == -1.0
+        self.asked.append(("settled", weight))
+        return (a_trial(weight, loss, 3) for loss in self.losses)
+
+
+def a_trial(weight, loss, rank):
+    return Trial(weight, [], [(np.ones((40, rank)), np.ones((30, rank)))], np.full(4, loss), 0.0, loss)
+
+
+@pytest.mark.parametrize(
+    ("rank", "before", "given", "due"),
+    [
+        (4, None, None, [("started", np.inf, 4), ("walk", 7.0)]),
+        (4, None, 0.3, [("started", np.inf, 4), ("settled", 0.3)]),
+        (4, 3, None, [("started", 4.9, 4), ("walk", 10.0)]),
+        (4, 3, 0.3, [("started", 4.9, 4), ("settled", 0.3)]),
+        (2, 3, None, [("shortened", 4.9, 2), ("walk", 10.0)]),
+        # above no penalty there is but a part of the largest: that of new directions, or of all
+        (9, 8, None, [("started", 0.0, 9), ("walk", 2.1)]),
+        (6, 8, None, [("shortened", 0.0, 6), ("walk", 15.0)]),
+        # beside W = 0, what was best before says nothing
+        (5, 1, None, [("started", np.inf, 5), ("walk", 7.0)]),
+        (1, 5, None, [("started", np.inf, 1), ("walk", 7.0)]),
+    ],
+)
+def test_a_rank_is_judged_from_what_was_best_at_the_one_before(rank, before, given, due):
+    one = rf.data.Triples(np.zeros(1, int), np.zeros(1, int), np.ones(1), (40, 30))
+    chooser = choosing._Chooser(completion_of(one, None, "square", float), False, given, 0)
+    zero, told, trials = a_trial(np.inf, 9.0, 0), [], Walked()
+    chooser.judged = {
+        3: [a_trial(60.0, 9.0, 0), a_trial(4.9, 1.0, 3), a_trial(1.0, 2.0, 3)],
+        8: [a_trial(50.0, 9.0, 0), a_trial(20.0, 2.0, 3), a_trial(0.0, 1.0, 3)],
+        1: [a_trial(40.0, 1.0, 0), a_trial(20.0, 2.0, 3)],
+        5: [a_trial(40.0, 1.0, 0), a_trial(20.0, 2.0, 3)],
+    }
+    chooser._judge(rank, trials, zero, before, told.append)
+    assert [(name, *map(pytest.approx, rest)) for name, *rest in due] == trials.asked
+    found = chooser.judged[rank]
+    first = given is None and due[0][1] == np.inf
+    assert [trial.error for trial in found] == [9.0] * first + [3.0, 2.0, 4.0]
+    assert not first or found[0].weight == 7.0
+    assert told == [f"rank {rank}  λ {found[first + 1].weight:.4g}  held-out loss 2"]
+    if before == 3:
+        chooser._judge(rank, Walked(()), zero, before, told.append)
+        assert chooser.judged[rank] == [chooser.judged[3][1]]  # interrupted at once, say
+
+
+def test_ctrl_c_at_a_later_rank_keeps_the_best_of_those_before(monkeypatch):
+    honest, asked = choosing._Chooser._judge, []
+
+    def judged(self, rank, *rest):
+        asked.append(rank)
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return honest(self, rank, *rest)
+
+    monkeypatch.setattr(choosing._Chooser, "_judge", judged)
+    data = rf.data.random_completion((30, 20), rank=2, oversampling=5, seed=0)
+    choice = choose(rf.Completion.from_triples(data), False, None, 0.01, 0, 0)
+    assert choice.interrupted
+    assert (choice.rank, choice.weight, choice.rank_path.ranks) == (10, 0.01, (1, 10))
+    assert asked == [10, 1, 2]
+
+
 def test_a_trial_is_better_by_more_than_a_standard_error_of_the_differences():
     def trial(*losses):
         return Trial(1.0, [], [], np.array(losses), 0.0, 1.0)
