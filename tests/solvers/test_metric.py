@@ -175,6 +175,13 @@ def test_blocks_are_formed_again_once_the_factors_have_turned_or_curvatures_move
     far = problem.at(problem.geometry.random_point(5))
     near = problem.at(formed.x)
     assert Metric(formed).moved(near) == Metric(formed, 1)
+    ages, metric = [], Metric.chosen("data", formed)
+    for age in range(1, 10):  # from the first step on
+        metric = metric.moved(near, lambda age=age: ages.append(age) or 0.05)
+    assert ages == [1, 2, 4, 8]
+    assert metric == Metric(formed, 9)
+    assert metric.moved(near, lambda: 1.0) == Metric(formed, 10)
+    assert Metric(formed, 7).moved(near, lambda: 0.051) == Metric(near)
     assert Metric(formed).moved(far) == Metric(far)
     assert Metric(formed, 2).moved(far) == Metric(formed, 3)  # looked at when the age is a power of two
     logistic = rf.Problem.of(completion(loss="logistic"), 2)

@@ -128,6 +128,21 @@ def test_it_ends_where_pairs_do_not_stand_out_or_at_last(monkeypatch, change, sw
     assert len(fitted) == sweeps
 
 
+@pytest.mark.parametrize("shape", [(30, 120), (120, 30)])
+def test_the_noise_of_a_direction_is_the_misfit_of_as_many_entries_as_a_line_would_need(monkeypatch, shape):
+    """σ² of noise alone: the misfit times the lines, over the part of the entries that is known."""
+    fitted, misfits = [], module._misfit
+    monkeypatch.setattr(module, "_misfit", lambda *a: fitted.append(a[1] @ a[2].T) or misfits(*a))
+    data, problem = problem_of(shape, condition=100.0, seed=2)
+    assert shrunk(problem, problem.start()) is not None
+    ratios = []
+    for sweep, W in enumerate(fitted):
+        misfit = np.mean((W[data.rows, data.cols] - data.values) ** 2)
+        noise = misfit * shape[sweep % 2] * W.size / len(data.values)
+        ratios.append(np.linalg.svd(W, compute_uv=False)[2] ** 2 / noise)
+    assert max(ratios[:-1]) <= 3000 < ratios[-1]
+
+
 def test_the_misfit_is_that_of_a_sample_where_there_is_one():
     _, problem = problem_of((60, 50), condition=3.0, noise=0.1)
     L, R = problem.geometry.factors(problem.start())

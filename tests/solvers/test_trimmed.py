@@ -352,3 +352,24 @@ def test_a_fit_to_rounding_that_no_longer_falls_is_the_end(part, before, stage, 
     after = rf.TrimmedContinuation().step(problem, state)
     due = trimmed.AT_ROUNDING if fitted else ""
     assert (after.fitted, after.stalled, after.stationary) == (fitted, due, fitted)
+
+
+@pytest.mark.parametrize(
+    ("stage", "ripe_now", "due"),
+    [
+        (trimmed.WHOLE, False, "no step"),
+        (trimmed.PATH, False, "no step"),
+        (trimmed.WHOLE, True, ""),
+        (trimmed.PATH, True, ""),
+        (trimmed.REST, False, ""),
+    ],
+)
+@pytest.mark.parametrize("rounding", [True, False])
+def test_a_method_that_cannot_go_on_is_the_end_where_nothing_else_is_tried(stage, ripe_now, due, rounding):
+    data, problem = drawn((60, 50), 2, 3.0)
+    x = problem.geometry.from_factors(data.L, data.R)
+    state = ripe(problem, x, stage)
+    inner = replace(state.inner, stalled="no step", stationary=rounding)
+    state = replace(state, inner=inner, ripe=ripe_now)
+    assert state.stalled == due
+    assert state.stationary == (rounding and bool(due))

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import rankfold as rf
 from estimators.completion.rating_data import everywhere, fitted_once, model, ratings, rmse
+from rankfold.estimators.completion import choosing
 from rankfold.estimators.completion.alternating import Alternating
 from rankfold.estimators.completion.choosing import Choice, _better, _mean, _ranks, choose
 from rankfold.estimators.completion.entries import completion_of, training_triples
@@ -229,6 +230,168 @@ def test_with_many_entries_of_noise_alone_one_rank_is_tried():
 )
 def test_ranks_grow_by_one_and_then_by_a_third_up_to_the_last(first, last, due):
     assert list(_ranks(first, last)) == due
+
+
+class Judging(choosing._Chooser):
+    """A chooser that looks up how large the losses at a rank are, instead of fitting."""
+
+    def __init__(self, table, shape=(40, 30), zero=()):
+        one = rf.data.Triples(np.zeros(1, int), np.zeros(1, int), np.ones(1), shape)
+        super().__init__(completion_of(one, None, "square", float), False, None, 0)
+        self.table, self.zero, self.asked = table, zero, []
+
+    def _judge(self, rank, trials, zero, before, tell):
+        self.asked.append((rank, before))
+        loss = self.table[rank]
+        columns = 0 if rank in self.zero else rank
+        point = np.ones((40, columns)), np.ones((30, columns))
+        self.judged[rank] = [Trial(1.0, [], [point], np.full(4, loss), loss, loss)]
+
+
+def judging(method, table, usual, **options):
+    zero = Trial(np.inf, [], [], np.ones(4), 1.0, 1.0)
+    chooser = Judging(table, **options)
+    chooser._judge(usual, None, zero, None, None)
+    chooser.asked.clear()
+    return getattr(chooser, method)(usual, None, zero, None), chooser.asked
+
+
+LOWER = [
+    # two in a row that are no better end it, counted from the best so far
+    ({1: 5, 2: 4, 3: 4, 4: 4}, 2, [1, 2, 3, 4]),
+    ({1: 5, 2: 5, 3: 4, 4: 4, 5: 3, 6: 4, 8: 3}, 5, [1, 2, 3, 4, 5, 6, 8]),
+    ({1: 5, 2: 6, 3: 7}, 1, [1, 2, 3]),
+    ({1: 5, 2: 6, 3: 4, 4: 5, 5: 5}, 3, [1, 2, 3, 4, 5]),
+    # and so does one with which nothing is left
+    ({1: 5, 2: 1e-12}, 2, [1, 2]),
+    ({1: 5, 2: 1e-11, 3: 1e-11, 4: 1e-11}, 2, [1, 2, 3, 4]),
+]
+
+
+@pytest.mark.parametrize(("table", "best", "ranks"), LOWER)
+def test_ranks_grow_while_losses_fall_and_two_in_vain_end_it(table, best, ranks):
+    found, asked = judging("_lower", {rank: float(loss) for rank, loss in table.items()} | {10: 1.0}, 10)
+    assert found == best
+    assert asked == [(rank, before) for rank, before in zip(ranks, [None, *ranks], strict=False)]
+    assert judging("_lower", {1: 1.0}, 1) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("table", "best", "ranks"),
+    [
+        ({10: 3, 8: 3}, 0, [8]),
+        ({10: 3, 8: 2, 6: 2}, 8, [8, 6]),
+        ({10: 3, 8: 2, 6: 1, 5: 4}, 6, [8, 6, 5]),
+        ({10: 9, 8: 8, 6: 7, 5: 6, 4: 5, 3: 4, 2: 3, 1: 2}, 1, [8, 6, 5, 4, 3, 2, 1]),
+    ],
+)
+def test_from_above_ranks_fall_while_each_is_better(table, best, ranks):
+    found, asked = judging("_falling", {rank: float(loss) for rank, loss in table.items()}, 10)
+    assert found == best
+    assert asked == list(zip(ranks, [10, *ranks], strict=False))
+    assert judging("_falling", {10: 3.0, 8: 2.0, 6: 1.0}, 10, zero=[8]) == (8, [(8, 10)])
+
+
+@pytest.mark.parametrize(
+    ("table", "best", "ranks"),
+    [
+        ({10: 3, 13: 3}, 10, [13]),
+        ({10: 3, 13: 2, 17: 2}, 13, [13, 17]),
+        ({10: 3, 13: 2, 17: 1, 22: 0.5, 29: 0.4}, 29, [13, 17, 22, 29]),  # up to the shape
+        ({10: 1e-12}, 10, []),
+        ({10: 3, 13: 1e-12}, 13, [13]),
+        ({10: 1e-11, 13: 1e-11}, 10, [13]),
+    ],
+)
+def test_above_the_usual_rank_ranks_grow_while_each_is_better(table, best, ranks):
+    found, asked = judging("_higher", {rank: float(loss) for rank, loss in table.items()}, 10)
+    assert found == best
+    assert asked == list(zip(ranks, [10, *ranks], strict=False))
+    assert judging("_higher", {10: 3.0, 13: 2.0}, 10, zero=[13]) == (13, [(13, 10)])
+
+
+class Walked:
+    """Trials that tell what was asked of them."""
+
+    def __init__(self, losses=(3.0, 2.0, 4.0)):
+        self.losses, self.asked = losses, []
+
+    def started(self, last, rank):
+        self.asked.append(("started", last.weight, rank))
+        return 7.0, last._replace(fit=-1.0)
+
+    def shortened(self, last, rank):
+        self.asked.append(("shortened", last.weight, rank))
+        return last._replace(fit=-1.0)
+
+    def walk(self, start, top):
+        assert start.fit == -1.0
+        self.asked.append(("walk", top))
+        return (a_trial(top / (k + 2), loss, 3) for k, loss in enumerate(self.losses))
+
+    def settled(self, start, weight):
+        assert start.fit == -1.0
+        self.asked.append(("settled", weight))
+        return (a_trial(weight, loss, 3) for loss in self.losses)
+
+
+def a_trial(weight, loss, rank):
+    return Trial(weight, [], [(np.ones((40, rank)), np.ones((30, rank)))], np.full(4, loss), 0.0, loss)
+
+
+@pytest.mark.parametrize(
+    ("rank", "before", "given", "due"),
+    [
+        (4, None, None, [("started", np.inf, 4), ("walk", 7.0)]),
+        (4, None, 0.3, [("started", np.inf, 4), ("settled", 0.3)]),
+        (4, 3, None, [("started", 4.9, 4), ("walk", 10.0)]),
+        (4, 3, 0.3, [("started", 4.9, 4), ("settled", 0.3)]),
+        (2, 3, None, [("shortened", 4.9, 2), ("walk", 10.0)]),
+        # above no penalty there is but a part of the largest: that of new directions, or of all
+        (9, 8, None, [("started", 0.0, 9), ("walk", 2.1)]),
+        (6, 8, None, [("shortened", 0.0, 6), ("walk", 15.0)]),
+        # beside W = 0, what was best before says nothing
+        (5, 1, None, [("started", np.inf, 5), ("walk", 7.0)]),
+        (1, 5, None, [("started", np.inf, 1), ("walk", 7.0)]),
+    ],
+)
+def test_a_rank_is_judged_from_what_was_best_at_the_one_before(rank, before, given, due):
+    one = rf.data.Triples(np.zeros(1, int), np.zeros(1, int), np.ones(1), (40, 30))
+    chooser = choosing._Chooser(completion_of(one, None, "square", float), False, given, 0)
+    zero, told, trials = a_trial(np.inf, 9.0, 0), [], Walked()
+    chooser.judged = {
+        3: [a_trial(60.0, 9.0, 0), a_trial(4.9, 1.0, 3), a_trial(1.0, 2.0, 3)],
+        8: [a_trial(50.0, 9.0, 0), a_trial(20.0, 2.0, 3), a_trial(0.0, 1.0, 3)],
+        1: [a_trial(40.0, 1.0, 0), a_trial(20.0, 2.0, 3)],
+        5: [a_trial(40.0, 1.0, 0), a_trial(20.0, 2.0, 3)],
+    }
+    chooser._judge(rank, trials, zero, before, told.append)
+    assert [(name, *map(pytest.approx, rest)) for name, *rest in due] == trials.asked
+    found = chooser.judged[rank]
+    first = given is None and due[0][1] == np.inf
+    assert [trial.error for trial in found] == [9.0] * first + [3.0, 2.0, 4.0]
+    assert not first or found[0].weight == 7.0
+    assert told == [f"rank {rank}  λ {found[first + 1].weight:.4g}  held-out loss 2"]
+    if before == 3:
+        chooser._judge(rank, Walked(()), zero, before, told.append)
+        assert chooser.judged[rank] == [chooser.judged[3][1]]  # interrupted at once, say
+
+
+def test_ctrl_c_at_a_later_rank_keeps_the_best_of_those_before(monkeypatch):
+    honest, asked = choosing._Chooser._judge, []
+
+    def judged(self, rank, *rest):
+        asked.append(rank)
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return honest(self, rank, *rest)
+
+    monkeypatch.setattr(choosing._Chooser, "_judge", judged)
+    data = rf.data.random_completion((30, 20), rank=2, oversampling=5, seed=0)
+    choice = choose(rf.Completion.from_triples(data), False, None, 0.01, 0, 0)
+    assert choice.interrupted
+    assert (choice.rank, choice.weight, choice.rank_path.ranks) == (10, 0.01, (1, 10))
+    assert asked == [10, 1, 2]
 
 
 def test_a_trial_is_better_by_more_than_a_standard_error_of_the_differences():

@@ -116,6 +116,24 @@ def test_each_side_is_tried_alone_where_both_are_worse_or_that_is_asked(
     assert [each.sides for each in found] == sorted(due, key=[SECOND, BOTH, FIRST].index)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "due"),
+    [
+        ((ROWS, COLS), (ROWS, None), BOTH),
+        ((ROWS, COLS), (None, COLS), BOTH),
+        ((None, COLS), (ROWS, None), BOTH),
+        ((None, COLS), (None, None), SECOND),
+        ((None, None), (ROWS, None), FIRST),
+    ],
+)
+def test_a_side_is_tried_where_its_features_say_something_in_any_fold(
+    choice, monkeypatch, first, second, due
+):
+    tried = judged(monkeypatch, {}, {})
+    tried_out(choice, [first, second])
+    assert tried == [due]
+
+
 @pytest.mark.parametrize(("certainty", "used"), [(-2.0, True), (-2.01, False)])
 def test_what_is_clearly_worse_is_left_out(choice, monkeypatch, certainty, used):
     judged(monkeypatch, {FIRST: certainty}, {})

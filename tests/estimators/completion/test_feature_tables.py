@@ -27,6 +27,7 @@ def numbers(features, **options):
     ("features", "due"),
     [
         (np.array([1, 2]), [[1], [2]]),
+        (np.array([[1.5], [2.5]], np.float32), [[1.5], [2.5]]),
         (np.array([[True], [False]]), [[1], [0]]),
         (np.array([[1.0, np.nan]]), [[1, np.nan]]),
         (np.array([["a", "x"], ["b", "x"]]), [[1, 0, 1], [0, 1, 1]]),
@@ -38,7 +39,9 @@ def numbers(features, **options):
     ],
 )
 def test_columns_become_numbers_and_text_a_number_for_each_category(features, due):
-    np.testing.assert_array_equal(numbers(features), np.array(due, float))
+    found = numbers(features)
+    np.testing.assert_array_equal(found, np.array(due, float))
+    assert found.dtype == np.float64  # what is made of them is as exact as that, however they are kept
 
 
 def test_numbers_where_categories_were_are_none_of_them():

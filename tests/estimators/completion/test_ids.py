@@ -14,6 +14,8 @@ from sklearn.model_selection import cross_val_score
 
 import rankfold as rf
 from estimators.completion.rating_data import model, ratings
+from rankfold.estimators.completion import entries
+from rankfold.estimators.completion.entries import completion_of, refuse_without_room
 
 X, Y, _ = ratings((12, 9), 1, 70)
 ROWS, COLS = np.unique(X[:, 0]), np.unique(X[:, 1])
@@ -203,6 +205,29 @@ def test_absurd_shapes_are_refused_with_the_numbers():
         model(rank=1, shape=(2, 3)).fit(rf.data.Triples(*one, (2, 2)))
     with pytest.raises(ValueError, match=r"these Triples have labels"):
         model(rank=1, shape=(2, 2)).fit(rf.data.Triples(*one, (2, 2), np.array([3, 4])))
+
+
+@pytest.mark.parametrize(("rank", "counted"), [(2, 2), (np.int64(3), 3), (99, 3), ("auto", 1)])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_shape_is_refused_from_the_first_byte_too_much(monkeypatch, rank, counted, dtype):
+    """Of factors, a gradient and a direction: three numbers for each line and pair, 16 bytes beside."""
+    shape, size = (3, 40), np.dtype(dtype).itemsize
+    for some, fewer in (
+        (counted, lambda: refuse_without_room(shape, rank, dtype)),
+        (1, lambda: cost(shape, dtype)),
+    ):
+        needed = 43 * (3 * some * size + 16)
+        monkeypatch.setattr(entries, "machine_memory", lambda needed=needed: float(needed))
+        fewer()
+        monkeypatch.setattr(entries, "machine_memory", lambda needed=needed: float(needed - 1))
+        with pytest.raises(ValueError, match=f"a matrix of 3 × 40 at rank {some} takes at least 0 GB"):
+            fewer()
+
+
+def cost(shape, dtype):
+    return completion_of(
+        rf.data.Triples(np.arange(2), np.arange(2), np.ones(2), shape), None, "square", dtype
+    )
 
 
 def test_labels_of_triples_must_differ_and_be_labels():

@@ -175,6 +175,23 @@ def test_partial_fit_takes_new_labels_on_both_sides():
     assert not {"good", "bad"} & set(fitted.recommend("u1", n=42).cols)
 
 
+def test_partial_fit_without_a_fit_takes_features_and_weights_as_a_fit_does():
+    rng = np.random.default_rng(5)
+    given = {
+        "sample_weight": rng.uniform(0.5, 2.0, len(Y)),
+        "row_features": rng.standard_normal((60, 2)),
+        "col_features": rng.standard_normal((40, 1)),
+    }
+    found, due = (
+        getattr(model(regularization=WEIGHT, bayesian=False), method)(X, Y, **given)
+        for method in ("partial_fit", "fit")
+    )
+    assert found.data_fingerprint_ == due.data_fingerprint_
+    for mine, theirs in zip(found.features_, due.features_, strict=True):
+        np.testing.assert_array_equal(mine.expected, theirs.expected)
+    np.testing.assert_array_equal(everywhere(found), everywhere(due))
+
+
 def test_partial_fit_without_a_fit_is_a_fit():
     np.testing.assert_array_equal(
         everywhere(model(regularization=WEIGHT).partial_fit(X, Y)),
@@ -275,6 +292,58 @@ def test_each_new_line_gets_to_the_minimum_of_what_it_pays(name, size, ridge):
         best = min(minimize(pays, start, tol=1e-12).fun for start in (np.zeros(3), x[i]))
         assert pays(x[i]) <= best + 1e-9 * (1 + abs(best))
     assert not x[3].any()  # no entry
+
+
+@pytest.mark.parametrize("name", ["huber", "poisson"])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_the_model_of_a_line_slopes_and_curves_as_its_losses_do_and_by_a_part_of_the_mean_at_least(
+    monkeypatch, name, weighted
+):
+    """Line 0 is straight everywhere, line 1 in part, line 2 hardly curves, and line 3 has no entry."""
+    monkeypatch.setattr("rankfold.estimators.completion.convex_lines._BLOCK", 4)
+    rng, loss = np.random.default_rng(3), rf.Loss.named(name)
+    line, j = np.repeat([0, 1, 2], [3, 6, 2]), np.arange(11) % 5
+    y = np.array([50.0, 60, 70, 0.1, 30, 0.2, 40, 0.3, 0.1, 0.2, 0.3])
+    w = rng.uniform(0.5, 2.0, 11)
+    packed = y + 1j * w if weighted else y
+    side = sorted_entries(line, j, packed, (4, 5), np.uint32, 1)
+    B, x = rng.standard_normal((5, 3)), rng.standard_normal((4, 2))
+    x[2] = 0.0
+    B[:, 2] = 0.1 * rng.standard_normal(5)
+    given = np.where(line == 2, -20.0, 0.0) if name == "poisson" else 0.1 * rng.standard_normal(11)
+    pull, ridges = rng.standard_normal((4, 2)), rng.uniform(0.5, 2.0, (4, 2))
+    lines = ConvexLines(side, loss, B, ridges, pull, given)
+    predicted = given + np.sum(x[line] * B[j, :2], axis=1) + B[j, 2]
+    values, first, second = loss(predicted, y)
+    curved = np.maximum(second / 2, 0.0)
+    means = np.array([curved[line == i].mean() for i in range(3)])
+    least = 0.03 * np.maximum(means, 1e-3 * curved.mean())
+    h = np.maximum(second / 2, least[line])
+    assert (h > curved).any()
+    assert (h == curved).any()
+    assert means[2 if name == "poisson" else 0] < 1e-3 * curved.mean()
+    worth = w if weighted else np.ones(11)
+    found, costs, sizes = lines._modelled(x)
+    np.testing.assert_allclose(found.data[:, 0], predicted - first / 2 / h - given, rtol=1e-9)
+    np.testing.assert_allclose(found.data[:, 1], worth * h, rtol=1e-12)
+    own = np.sum(ridges * x**2 - 2 * pull * x, axis=1)
+    np.testing.assert_allclose(costs, own + np.bincount(line, worth * values, 4), rtol=1e-12)
+    np.testing.assert_allclose(sizes, np.abs(own) + np.bincount(line, worth * np.abs(values), 4), rtol=1e-12)
+    np.testing.assert_allclose(lines._costs(x), costs, rtol=1e-12)
+    np.testing.assert_array_equal(lines.model(x).data, found.data)
+
+
+def test_what_lines_pay_is_summed_as_exactly_in_single_precision():
+    rng, loss = np.random.default_rng(4), rf.Loss.named("poisson")
+    line, j, y = np.repeat([0, 1], 20), np.arange(40), rng.poisson(3.0, 40).astype(np.float32)
+    side = sorted_entries(line, j, y, (2, 40), np.uint32, 1)
+    B, x, pull = (rng.standard_normal(size).astype(np.float32) for size in ((40, 9), (2, 9), (2, 9)))
+    lines = ConvexLines(side, loss, B, np.ones((2, 9), np.float32), pull)
+    assert side.data.dtype == np.float32
+    B, x64, pull = (part.astype(float) for part in (B, x, pull))
+    values = loss(np.sum(x64[line] * B[j], axis=1), y.astype(float))[0]
+    due = np.bincount(line, values) - 2 * np.sum(pull * x64, axis=1) + np.sum(x64 * x64, axis=1)
+    np.testing.assert_allclose(lines._costs(x), due, rtol=1e-12)
 
 
 def test_a_line_finds_its_minimum_from_where_all_its_losses_are_straight():

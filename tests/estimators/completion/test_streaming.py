@@ -124,6 +124,28 @@ def test_posteriors_of_two_parts_are_those_of_all_entries(kept):
     np.testing.assert_allclose(found.covariances, whole.covariances, rtol=1e-7)
 
 
+def test_what_one_entry_said_is_known_of_a_line_and_nothing_of_one_without_any():
+    """Of rows that had 0, 1 and 3 entries: as many sums and products as their posteriors tell."""
+    sure, rng = posterior()
+    i, j, y = np.array([1, 2, 2, 2]), np.array([4, 0, 4, 7]), rng.standard_normal(4)
+    cols = Lines(rng.standard_normal(12), rng.standard_normal((12, 2)), sure.cols)
+    prior, counts = sure.priors[0], np.array([0, 1, 3])
+    with pytest.warns(UserWarning, match="have no observed entry"):
+        before = sure.solved(rf_row(), rf.Completion(i, j, y, (3, 12)), 0.0, cols)
+    known = sure._known(prior, Earlier(before, counts, kept=0.5), prior.means(np.log1p(counts)))
+    for row in range(3):
+        A, q = np.zeros((3, 3)), np.zeros(3)
+        for at, value in zip(j[i == row], y[i == row], strict=True):
+            f, o = np.append(cols.factors[at], 1.0), cols.offsets[at]
+            spread = square(sure.cols[at][None], 3)[0]
+            A += np.outer(f, f) + np.pad(spread[:2, :2], (0, 1))
+            q += (value - o) * f - np.append(spread[2, :2], 0.0)
+        np.testing.assert_allclose(known[row, :6], 0.5 * triangle(A[None])[0], atol=1e-9)
+        np.testing.assert_allclose(known[row, -4:-1], 0.5 * q, atol=1e-9)
+        assert not known[row, 6:-4].any()
+        assert known[row, -1] == 0
+
+
 def rf_row():
     from rankfold.estimators.completion.axes import Axis
 

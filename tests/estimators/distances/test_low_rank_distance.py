@@ -115,6 +115,7 @@ def test_the_rank_is_chosen(table):
     assert model.rank_path_.ranks[:3] == (1, 2, 3)
     with pytest.raises(ValueError, match="there is 1 sample: give a rank"):
         rf.LowRankDistance().fit([[0, 1]], [1.0])
+    assert rf.LowRankDistance(random_state=0).fit([[0, 1], [1, 2]], [1.0, 2.0]).rank_path_.ranks[0] == 1
     for points, what in ((table, "5, the number of features"), (None, "30, the number of points")):
         with pytest.raises(ValueError, match=f"from 1 to {what}"):
             rf.LowRankDistance(31, points=points).fit(pairs, squared(Z, pairs))

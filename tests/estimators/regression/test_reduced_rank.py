@@ -230,6 +230,9 @@ def test_a_penalty_is_chosen_where_it_helps():
     X, Y = draw(n=25, q=20, k=6, noise=3.0)
     chosen = Model(2, regularization="auto", random_state=0).fit(X, Y)
     assert chosen.regularization_path_.scores.shape == (1, 14)
+    weights = chosen.regularization_path_.regularizations
+    squares = np.mean(np.linalg.svd(X - X.mean(axis=0), compute_uv=False) ** 2)
+    assert_allclose(np.divide(weights, squares), [0, *10.0 ** np.arange(-3, 3.1, 0.5)], rtol=1e-9)
     assert chosen.rank_path_ is None
     assert 0 < chosen.regularization_ == chosen.regularization_path_.best[1]
     fresh, truth = draw(n=2000, q=20, k=6, noise=0.0)

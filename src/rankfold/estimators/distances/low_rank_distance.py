@@ -127,7 +127,7 @@ class LowRankDistance(BaseEstimator):
         if y is None:
             X = validate_data(self, X, dtype="numeric")
         else:
-            X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True)
+            X, y = validate_data(self, X, y, dtype="numeric")
             y = y.astype(np.float64, copy=False)
             check_size("y", y)
         weights = checked_weights(sample_weight, len(X))

@@ -81,7 +81,7 @@ class PairRegressor(TensorScore, RegressorMixin, PairModel):
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to the outcomes y of the pairs X."""
         X, y, sample_weight = without_tensors(plain("X", X), plain("y", y), sample_weight)
-        X, y = checked_features(self, X, y, dtype=self._dtype(), y_numeric=True)
+        X, y = checked_features(self, X, y, dtype=self._dtype())
         y = y.astype(np.float64, copy=False)
         check_size("y", y)
         weights = checked_weights(sample_weight, len(X))

@@ -96,7 +96,7 @@ class PairRanker(PairModel):
         product of the weights of its pairs: a weight of 2 is a repetition.
         """
         X, y, sample_weight = without_tensors(plain("X", X), plain("y", y), sample_weight)
-        X, y = checked_features(self, X, y, dtype=self._dtype(), y_numeric=True)
+        X, y = checked_features(self, X, y, dtype=self._dtype())
         y = y.astype(np.float64, copy=False)
         check_size("y", y)
         weights = checked_weights(sample_weight, len(X))

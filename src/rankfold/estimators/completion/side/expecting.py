@@ -34,7 +34,10 @@ _NO_RIDGES = Ridges()
 
 @dataclass(frozen=True, eq=False)
 class Expecting:
-    """Traits Z of the lines of a side, of which `counts` says how many entries they have."""
+    """Traits Z of the lines of a side, of which `counts` says how many entries they have.
+
+    Where no line has any, the most likely ridges are infinite: nothing is expected, and nothing asked for.
+    """
 
     Z: Floats
     counts: Floats
@@ -61,7 +64,7 @@ class Expecting:
     @remembered
     def _middle(self) -> Floats:
         """The mean traits of lines with entries."""
-        return np.asarray(self.Z[self.present].mean(axis=0)) if self.present.any() else 0 * self.Z.sum(axis=0)
+        return np.asarray(self.Z[self.present].mean(axis=0))
 
     @remembered
     def _of_factors(self) -> Squares:
@@ -80,7 +83,7 @@ class Expecting:
             ridge = self.ridges.factors * float(self._weights[self.present].mean())
             found[1:, :r] = self._of_factors.solved(self.Z.T @ (self._weights[:, None] * X[:, :r]), ridge)
         if bias:
-            found[0, -1] = middle = float(X[self.present, -1].mean()) if self.present.any() else 0.0
+            found[0, -1] = middle = float(X[self.present, -1].mean())
             if np.isfinite(self.ridges.offset):
                 left = np.where(self.present, X[:, -1] - middle, 0.0)
                 right = (self.Z - self._middle).T @ left[:, None]
@@ -125,7 +128,7 @@ class Expecting:
         if not bias or not np.isfinite(self.ridges.offset):
             return X
         s = self.counts / (self.counts + shrinkage)
-        middle = float(X[self.present, -1].mean()) if self.present.any() else 0.0
+        middle = float(X[self.present, -1].mean())
         b = np.divide(X[:, -1] - middle, s, out=np.zeros(len(X)), where=s > 0)
         Z = self.Z - np.average(self.Z, axis=0, weights=s)
         a = Squares.of(Z, s).solved(Z.T @ (s * b)[:, None], self.ridges.offset)
