@@ -203,6 +203,46 @@ def test_what_is_no_entry_is_refused_by_name(change, message):
         GpuObserved.from_triples(**given | empty, device=DEVICE)
 
 
+def test_the_longest_side_that_indices_can_tell_apart():
+    from rankfold.entries.gpu_checks import checked_tensors
+
+    for shape in ((2**31 - 1, 1), (1, 2**31 - 1)):
+        last = [np.array([d - 1]) for d in shape]
+        i, j, y, w = checked_tensors(*last, np.array([2.0]), None, shape, "cpu")
+        assert (i.tolist(), j.tolist(), y.tolist(), w) == ([shape[0] - 1], [shape[1] - 1], [2.0], None)
+
+
+@pytest.mark.parametrize(
+    ("values", "weights", "kind"),
+    [("f4", "f8", "f4"), ("f8", "f4", "f8"), ("i4", "f4", "f8"), ("f2", "i8", "f8"), ("?", "?", "f8")],
+)
+def test_values_are_held_in_the_type_that_they_are_given_in_and_weights_in_theirs(values, weights, kind):
+    from rankfold.entries.gpu import GpuObserved
+
+    rows, given = np.arange(3), [np.array([0, 1, 1]).astype(each) for each in (values, weights)]
+    store = GpuObserved.from_triples(rows, rows[::-1].copy(), given[0], (3, 4), given[1], device=DEVICE)
+    assert store.dtype == np.dtype(kind)
+    for side in (store.by_row, store.by_column):
+        assert {str(each.dtype) for each in (side.value, side.weight)} == {
+            "torch.float32" if kind == "f4" else "torch.float64"
+        }
+    given[0][:] = 1  # the store has its own
+    assert store.by_row.value.tolist() == [0, 1, 1]
+
+
+def test_factors_of_one_type_are_computed_with_in_it_and_others_in_double_precision():
+    every_store.factors_of_several_types(build)
+
+
+def test_factors_that_want_gradients_are_taken_without():
+    store, (L, R) = build(draw(1, 5, 4, 0.6)), factors((5, 4), 2, count=1)
+    for kind in (np.float64, np.float32):  # tensors that are used as they are, and others
+        asking = [torch.tensor(X, requires_grad=True, device=DEVICE) for X in (L.astype(kind), R)]
+        value, *partials = store.evaluate(*asking, every_store.SQUARE)
+        assert value == store.evaluate(L.astype(kind), R, every_store.SQUARE)[0]
+        assert [each.requires_grad for each in partials] == [False, False]
+
+
 def test_a_loss_of_one_s_own_is_refused():
     loss = rf.Loss.from_functions(lambda w, y: (w - y) ** 4, lambda w, y: 4 * (w - y) ** 3, lambda w, y: w)
     with pytest.raises(TypeError, match="on a GPU the loss must be built in"):

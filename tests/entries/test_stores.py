@@ -286,6 +286,25 @@ def test_entries_of_weight_zero(build):
     zero_weights_count_for_nothing(build)
 
 
+def factors_of_several_types(build):
+    entries, (L, R) = draw(1, 5, 4, 0.6), factors((5, 4), 2, count=1)
+    store = build(entries)
+    types = {}
+    for kinds in (("f4", "f4"), ("f4", "f8"), ("f8", "f4"), ("f8", "f8"), ("i4", "f4")):
+        points = [X.astype(kind) for X, kind in zip((L, R), kinds, strict=True)]
+        value, *partials = store.evaluate(*points, SQUARE)
+        types[kinds] = {each.dtype.name for each in partials}
+        exact = dense.passes(entries, "square", *(X.astype(float) for X in points * 2))[0]
+        close(value, exact, 1e-5 if kinds == ("f4", "f4") else 1e-11)
+    assert types.pop(("f4", "f4")) == {"float32"}
+    assert set().union(*types.values()) == {"float64"}
+
+
+@every_store
+def test_factors_of_several_types_are_computed_with_in_double_precision(build):
+    factors_of_several_types(build)
+
+
 def refuses_other_shapes(build):
     entries = draw(1, 5, 4, 0.6)
     store, (L, R, dL, dR) = build(entries), factors((5, 4), 2)

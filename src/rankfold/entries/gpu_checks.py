@@ -14,7 +14,10 @@ Tensor = Any
 def checked_tensors(
     rows: Any, cols: Any, values: Any, weights: Any, shape: tuple[int, int], place: Any
 ) -> tuple[Tensor, ...]:
-    """Triples as tensors on the device, refused by name if they are no entries of the matrix."""
+    """Triples as tensors on the device, refused by name if they are no entries of the matrix.
+
+    Without a place they are looked at as they are, and where.
+    """
     if max(shape) > 2**31 - 1:
         raise ValueError(f"on a GPU a side has at most {2**31 - 1} lines; shape is {shape}")
     given = {"rows": rows, "cols": cols, "values": values, "weights": weights}
@@ -43,7 +46,7 @@ def checked_tensors(
             ~(torch.isfinite(weight) & (weight >= 0)),
             "weights must be finite and zero or more",
         )
-        weight = weight.to(tensors["values"].dtype)
+        weight = weight if place is None else weight.to(tensors["values"].dtype)
     return tensors["rows"], tensors["cols"], tensors["values"], weight
 
 
@@ -61,10 +64,24 @@ def _tensor(name: str, array: Any, place: Any) -> Tensor:
     if name in ("rows", "cols"):
         if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
             raise TypeError(f"{name} must be integers; got {tensor.dtype} (map labels to 0, 1, ... first)")
-        return tensor.to(place, torch.int64, copy=True)
-    if tensor.is_complex():
+        kind = torch.int64
+    elif tensor.is_complex():
         raise TypeError(f"{name} must be real numbers; got {tensor.dtype}")
-    return tensor.to(place, torch.float32 if tensor.dtype == torch.float32 else torch.float64, copy=True)
+    else:
+        kind = torch.float32 if tensor.dtype == torch.float32 else torch.float64
+    return tensor if place is None else tensor.to(place, kind, copy=True)
+
+
+class RepeatedEntryError(ValueError):
+    """An entry that is given more than once: which, and at which places first."""
+
+    def __init__(self, i: int, j: int, places: tuple[int, int]) -> None:
+        self.entry, self.places = (i, j), places
+        super().__init__(
+            f"entry ({i}, {j}) is given more than once, at positions {places[0]} and {places[1]} of rows "
+            "and cols: merge repeated entries, or pass duplicates='keep' to count each as an observation "
+            "of its own"
+        )
 
 
 def refuse_outside(name: str, places: Tensor, size: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from rankfold import kernels
-from rankfold.entries.gpu_checks import Tensor
+from rankfold.entries.gpu_checks import RepeatedEntryError, Tensor
 from rankfold.entries.store import NewValues
 from rankfold.linalg.exchange import Coming, desk
 from rankfold.remembered import remembered
@@ -173,11 +173,7 @@ def sorted_side(
         if duplicates != "keep":
             at = int((key[1:] == key[:-1]).to(torch.uint8).argmax())
             i, j = divmod(int(key[at]), length)
-            raise ValueError(
-                f"entry ({i}, {j}) is given more than once, at positions {int(order[at])} and "
-                f"{int(order[at + 1])} of rows and cols: merge repeated entries, or pass "
-                "duplicates='keep' to count each as an observation of its own"
-            )
+            raise RepeatedEntryError(i, j, (int(order[at]), int(order[at + 1])))
         order = torch.sort(value, stable=True).indices
         if weight is not None:
             by_weight = torch.sort(weight, stable=True).indices

@@ -12,7 +12,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from rankfold.entries.arrays import check_factors
 from rankfold.entries.gpu import GpuObserved, GpuSparseMatrix, _like
-from rankfold.entries.gpu_checks import Tensor, refuse_other_rows, refuse_outside, tensor_of
+from rankfold.entries.gpu_checks import (
+    RepeatedEntryError,
+    Tensor,
+    checked_tensors,
+    refuse_other_rows,
+    tensor_of,
+)
 from rankfold.entries.gpu_side import GpuSide
 from rankfold.entries.store import Array, EntryLoss, NewValues
 
@@ -49,19 +55,21 @@ class StreamedObserved:
         weights: Any = None, duplicates: str = "error", device: Any = "cuda",
     ) -> StreamedObserved:  # fmt: skip
         """Sort triples slab by slab on the device."""
-        i: Tensor = tensor_of(rows)
-        refuse_outside("rows", i, shape[0])
-        others = [None if x is None else tensor_of(x) for x in (cols, values, weights)]
+        i, *others = checked_tensors(rows, cols, values, weights, shape, None)
         ends = torch.cumsum(torch.bincount(i.long(), minlength=shape[0]), 0)
-        slabs, first = [], 0
+        slabs, first, before = [], 0, 0
         while first < shape[0]:
-            before = int(ends[first - 1]) if first else 0
-            last = max(first + 1, int(torch.searchsorted(ends, before + SLAB, right=True)))
+            with_entries = int(ends[torch.searchsorted(ends, before, right=True)])  # and that row at least
+            last = int(torch.searchsorted(ends, max(before + SLAB, with_entries), right=True))
             here = (i >= first) & (i < last)
             j, y, w = (None if x is None else x[here] for x in others)
-            given = i[here] - first, j, y, (min(last, shape[0]) - first, shape[1]), w, duplicates
-            slabs.append(at_home(GpuObserved.from_triples(*given, device=device)))
-            first = last
+            given = i[here] - first, j, y, (last - first, shape[1]), w, duplicates
+            try:
+                slabs.append(at_home(GpuObserved.from_triples(*given, device=device)))
+            except RepeatedEntryError as repeated:
+                (row, col), places = repeated.entry, torch.nonzero(here).flatten()[list(repeated.places)]
+                raise RepeatedEntryError(first + row, col, tuple(places.tolist())) from None
+            first, before = last, int(ends[last - 1])
         return StreamedObserved(shape, tuple(slabs), torch.device(device))
 
     @property
