@@ -11,6 +11,7 @@ from estimators.completion.rating_data import model, ratings, rmse
 from rankfold.estimators.completion import streaming
 from rankfold.estimators.completion.bayes.beliefs import Prior, square, triangle
 from rankfold.estimators.completion.bayes.posterior import Posterior
+from rankfold.estimators.completion.entries import completion_of
 from rankfold.estimators.completion.folding import Earlier, Lines
 from rankfold.estimators.completion.pattern import Pattern
 
@@ -243,3 +244,36 @@ def test_new_lines_come_with_their_features(options):
     found.partial_fit([(0, 44)], [1.0])
     np.testing.assert_allclose(found.features_[1].expected[42], mine.coefficients[0])
     assert found.counts_[1][40:].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("swept", [True, False])
+def test_a_new_row_is_solved_for_as_the_fit_was_and_as_sure_as_its_posterior(swept):
+    """By the posterior where there were sweeps, and where the fit was kept, by its own ridges."""
+    before = model(bayesian=True, regularization=WEIGHT).fit(X, Y)
+    assert before.posterior_.sweeps > 0
+    if not swept:
+        before.posterior_ = before.posterior_._replace(sweeps=0)
+    i, j = np.zeros(2, int), np.array([3, 5])
+    new = rf.data.Triples(i, j, np.array([1.0, 2.0]), (1, 40))
+    cost = completion_of(new, None, "square", float)
+    due = before.posterior_.solved(rf_row(), cost, before.biases_.mean, before._lines(rf_row().other))
+    lines = before._solved(rf_row(), i, j, new.values, None)
+    np.testing.assert_allclose(lines.covariances, due.covariances, rtol=1e-9)
+    if not swept:
+        B = np.column_stack([before.factors_[1][j], np.ones(2)])
+        ridges = np.diag([WEIGHT * np.sqrt(2), WEIGHT * np.sqrt(2), before.shrinkage_.rows])
+        right = B.T @ (new.values - before.biases_.mean - before.biases_.cols[j])
+        x = np.linalg.solve(B.T @ B + ridges, right)
+        due = due._replace(factors=x[None, :2], offsets=x[2:])
+    np.testing.assert_allclose(lines.factors, due.factors, rtol=1e-7)
+    np.testing.assert_allclose(lines.offsets, due.offsets, rtol=1e-7)
+
+
+def test_nothing_is_learnt_of_directions_that_the_prior_does_not_have():
+    sure, rng = posterior()
+    dead = np.array([1.0, 0.0, 1.0])
+    flat = sure.priors[0]._replace(covariance=np.diag(dead), slope=np.zeros(3))
+    sure = sure._replace(priors=(flat, flat))
+    before = Lines(np.zeros(1), rng.standard_normal((1, 2)) * dead[:2], triangle(np.diag(0.1 * dead)[None]))
+    known = sure._known(flat, Earlier(before, np.array([4])), np.zeros((1, 3)))
+    np.testing.assert_allclose(known[0, :6], triangle(0.3 * np.diag(9.0 * dead)[None])[0], atol=1e-12)
