@@ -99,8 +99,14 @@ def test_half_of_a_square_is_computed_with_the_bits_of_the_whole(rank, dtype, fe
 
 def test_pairs_with_the_same_partner_are_made_together(monkeypatch):
     """As many as registers hold, of few numbers, beside those of which diagonals are enough."""
-    pairs, flat = ((0, 4), (1, 0), (2, 4), (3, 4), (4, 4), (0, 0)), (False, True, False, False, False, False)
-    for room, sizes in ((6, [1, 2, 0, 2, 0, 1]), (3, [1, 3, 0, 0, 1, 1]), (1, [1, 1, 1, 1, 1, 1])):
+    pairs = (0, 4), (1, 0), (2, 4), (3, 4), (4, 4), (0, 0), (5, 4)
+    flat = False, True, False, False, False, False, False
+    for room, sizes in (
+        (8, [1, 5, 0, 0, 0, 0, 1]),
+        (4, [1, 4, 0, 0, 0, 1, 1]),
+        (3, [1, 3, 0, 0, 1, 1, 1]),
+        (1, [1] * 7),
+    ):
         monkeypatch.setattr(kernels.tall, "at_once", lambda rank, room=room: room)
         told, places = kernels.tall.in_groups.__wrapped__(5, pairs, flat)
         assert [tuple(row) for row in told[places, :3].tolist()] == [

@@ -36,6 +36,7 @@ from rankfold.kernels.registers import (
 )
 
 ARRAYS = 6  # of which pairs are made in one pass
+MOST = 5  # products with one array, made together: so many an iteration asks for
 WIDE = 8  # numbers of a vector
 # Numbers between asking for a row and using it, which is not on the page that is read then: of so many arrays
 # a processor does not ask by itself (rank 10, 10⁷ entries: 0.93 of the time; half as far, 0.95).
@@ -154,7 +155,7 @@ def together(rank: int, count: int) -> Any:
     """
     full, soon = rank * count, np.uint64(AHEAD // rank)
     # (what is left out below has to compile, too)
-    add0, add1, add2, add3, add4, add5 = (_added(rank, rank * min(k, count - 1)) for k in range(ARRAYS))
+    add0, add1, add2, add3, add4 = (_added(rank, rank * min(k, count - 1)) for k in range(MOST))
 
     def add(arrays, pairs, p, first, last, sums, top):  # type: ignore[no-untyped-def]
         B, A0 = lent(arrays, pairs[p, 1]), lent(arrays, pairs[p, 0])
@@ -162,7 +163,6 @@ def together(rank: int, count: int) -> Any:
         A2 = lent(arrays, pairs[p + np.uint64(2), 0]) if count > 2 else A0
         A3 = lent(arrays, pairs[p + np.uint64(3), 0]) if count > 3 else A0
         A4 = lent(arrays, pairs[p + np.uint64(4), 0]) if count > 4 else A0
-        A5 = lent(arrays, pairs[p + np.uint64(5), 0]) if count > 5 else A0
         q = load_products(sums, top, full)
         for i in range(first, last):
             prefetch(B, i + soon, rank)
@@ -176,8 +176,6 @@ def together(rank: int, count: int) -> Any:
                 q = add3(q, A3, i, b)
             if count > 4:
                 q = add4(q, A4, i, b)
-            if count > 5:
-                q = add5(q, A5, i, b)
         store_products(sums, top, q)
 
     return called(add, rank, count)

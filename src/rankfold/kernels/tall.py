@@ -16,7 +16,7 @@ import numpy as np
 from rankfold.kernels.chunks import chunks
 from rankfold.kernels.compiling import called, compiled
 from rankfold.kernels.layout import ONE
-from rankfold.kernels.products import AHEAD, WIDE, at_once, lent, product, together
+from rankfold.kernels.products import AHEAD, MOST, WIDE, at_once, lent, product, together
 from rankfold.kernels.products import ARRAYS as ARRAYS
 from rankfold.kernels.registers import axpy, load, load_first, multiply_add, store, zero
 
@@ -52,8 +52,8 @@ def in_groups(rank: int, places: tuple[tuple[int, int], ...], flat: tuple[bool, 
 
 
 def _sizes(rank: int) -> list[int]:
-    """How many products are made together, the most first: each number of them compiles code of its own."""
-    return sorted({max(1, min(n, at_once(rank))) for n in (1, 2, ARRAYS)}, reverse=True)
+    """How many products are made together: as many as may be, or one. Each compiles a third of a second."""
+    return [max(1, min(MOST, at_once(rank))), 1]
 
 
 @functools.cache
@@ -137,15 +137,12 @@ def _pair(rank: int) -> Any:
 
 def _group(rank: int) -> Any:
     """Function that adds AᵀB, over some rows, of the group that begins with pair p, if one does."""
-    sizes = _sizes(rank)
-    several, two, one = (together(rank, n) for n in (sizes[0], min(2, sizes[0]), 1))
+    several, one = (together(rank, n) for n in _sizes(rank))
 
     def add(arrays, pairs, p, first, last, sums, top):  # type: ignore[no-untyped-def]
         size = pairs[p, 3]
         if size == 1:
             one(arrays, pairs, p, first, last, sums, top)
-        elif size == 2:
-            two(arrays, pairs, p, first, last, sums, top)
         elif size:
             several(arrays, pairs, p, first, last, sums, top)
 

@@ -198,14 +198,14 @@ def grown(
     xp = array_namespace(L)
     find = descending_pairs if problem.geometry.symmetric else dominant_pairs
     U, s, V = find(cost, L, R, count, settled=settled, counts=problem.counts)
-    if not (len(s) and float(s[0]) > threshold):
+    if not (s.shape[0] and float(s[0]) > threshold):
         return None
     left, right = xp.concat([L, xp.zeros_like(U)], axis=1), xp.concat([R, V], axis=1)
     down = xp.concat([xp.zeros_like(L), -U * s], axis=1)
     t = _lower(here, left, down, right, float(xp.sum(s * s)), 1 - threshold / float(s[0]))
     if not t:
         return None
-    return problem.with_rank(L.shape[1] + len(s)).geometry.from_factors(left + t * down, right)
+    return problem.with_rank(L.shape[1] + s.shape[0]).geometry.from_factors(left + t * down, right)
 
 
 def _lower(here: Here, L: Array, dL: Array, R: Array, slope: float, part: float) -> float:
