@@ -66,6 +66,8 @@ def test_what_it_knows_of_itself():
     one = build(few)
     assert (len(one.slabs), one.dtype, one.weighted, one.size) == (1, np.float64, False, 6)
     every_store.close(one.value_at_zero(every_store.SQUARE), np.mean(few.values**2))
+    assert one.asarray(np.array([0.1])).tolist() == [0.1]
+    assert one.asarray(np.array([0.1])).device.type == DEVICE
     S = one.targets(every_store.SQUARE)
     assert (S.shape, S.dtype) == ((4, 3), np.float64)
 

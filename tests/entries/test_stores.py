@@ -351,6 +351,9 @@ def float32_is_kept(build, weighted, shape=(30, 40)):
     agrees_with_dense(store, entries, "square", points, 1e-5)
     arrays = all_passes(store, SQUARE, *points)[1:]
     S = store.gradient(*points[:2], SQUARE)
+    assert S.dtype == store.targets(SQUARE).dtype == np.dtype("float32")
+    numbers = store.asarray(np.array([0.1, 2.0]))
+    assert numbers.tolist() == np.array([0.1, 2.0], np.float32).tolist()
     assert {array.dtype for array in (*arrays, S @ points[1], S.transposed_times(points[0]))} == {
         np.dtype("float32")
     }

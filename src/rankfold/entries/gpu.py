@@ -54,7 +54,7 @@ class GpuObserved:
     @remembered
     def size(self) -> int:
         """|Ω|, the number of observed entries."""
-        return int(self.by_row.index.shape[0])
+        return len(self.by_row.index)
 
     @property
     def counted(self) -> int:

@@ -43,7 +43,7 @@ class GpuSide:
     @remembered
     def pieces(self) -> int:
         """Number of pieces."""
-        return int(self.line.shape[0])
+        return len(self.line)
 
     @remembered
     def kept(self) -> kernels.gpu_launch.Kept:
