@@ -71,6 +71,17 @@ def test_grams_of_several_pairs(rank, dtype):
 
 
 @pytest.mark.parametrize(("rank", "dtype"), KINDS)
+def test_grams_of_more_rows_than_are_read_at_a_time(rank, dtype):
+    """Chunks have tiles, and the products of one are added to those of the tiles before."""
+    A, B = tall(rank, 2, rows=kernels.tall.MOST_CHUNKS * 1024 + 4321, dtype=dtype)
+    (found,) = primitives.grams([(A, B), (A, A), (B, A)], diagonals=(2,))
+    whole = [X.astype(np.float64).T @ Y for X, Y in ((A, B), (A, A), (B, A))]
+    tolerance = (1e-12 if dtype == np.float64 else 1e-4) * len(A) ** 0.5
+    np.testing.assert_allclose(found[:2], whole[:2], rtol=1e-4, atol=tolerance)
+    np.testing.assert_allclose(np.diag(found[2]), np.diag(whole[2]), rtol=1e-4, atol=tolerance)
+
+
+@pytest.mark.parametrize(("rank", "dtype"), KINDS)
 def test_of_some_grams_the_diagonals_are_enough(rank, dtype):
     """Also where the arrays are more than one pass takes."""
     arrays = tall(rank, 2 * kernels.tall.ARRAYS, dtype=dtype)

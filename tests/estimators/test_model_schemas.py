@@ -288,7 +288,7 @@ STRINGS, MIXED, TWICE = (np.array(each, dtype=object) for each in (["b", "a"], [
         (rules.counts("n"), {}, [np.array([0, 3]), np.arange(0)],
          [np.array([0, -1]), np.ones(2), np.int32([1])]),
         (rules.labels("n"), {}, [np.array([3, 1]), np.array(["b", "a"]), NAT[:1], STRINGS, np.arange(0)],
-         [np.array([1, 2, 1]), np.array(["a", "b", "a"]), NAT, MIXED, TWICE, np.ones(1)]),
+         [np.array([1, 2, 1]), np.array([3, 3]), np.array(["a", "b", "a"]), NAT, MIXED, TWICE, np.ones(1)]),
         (rules.names("n"), {}, [STRINGS, TWICE], [MIXED, np.array(["a"])]),
         (rules.reals("n"), {}, [np.array([-1.0]), np.float32([0]), np.zeros(0)],
          [np.array([np.nan]), np.array([1.0, np.inf]), np.arange(2), np.float16([1]), np.ones((1, 1)), 1.0]),

@@ -148,6 +148,16 @@ def test_retraction_is_on_the_manifold_and_leaves_along_the_tangent(name, size, 
 
 
 @every
+def test_points_and_tangents_of_a_seed_are_drawn_again(name):
+    geometry = VARIANTS[name]((12, 9), 4)
+    x, other = geometry.random_point(7), geometry.random_point(8)
+    for draw in (geometry.random_point, lambda seed: geometry.random_tangent(x, seed)):
+        for once, again in zip(draw(7), draw(7), strict=True):
+            np.testing.assert_array_equal(once, again)
+    assert any(not np.array_equal(a, b) for a, b in zip(x, other, strict=True))
+
+
+@every
 def test_a_thousand_steps_stay_on_the_manifold(name):
     geometry = VARIANTS[name]((12, 9), 4)
     x = geometry.random_point(0)
