@@ -1,6 +1,7 @@
 """Entries that pass through a GPU slab by slab: the answers of the store that holds them all."""
 
 import contextlib
+import pickle
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import rankfold as rf
 from entries import test_stores as every_store
 from entries.stores import Entries, draw, factors
+from rankfold.entries.gpu_checks import RepeatedEntryError
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.gpu
@@ -249,3 +251,9 @@ def test_solved_there():
     results = [rf.minimize(rf.Problem.of(cost, 2), "cg", tolerance=1e-20) for cost in (plain, streamed)]
     assert results[1].converged
     assert_allclose(results[1].trace["value"][:5], results[0].trace["value"][:5], rtol=1e-8)
+
+
+def test_a_repeated_entry_is_told_by_another_process_as_well():
+    error = RepeatedEntryError(3, 4, (1, 5))
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.entry, again.places, str(again)) == ((3, 4), (1, 5), str(error))

@@ -83,6 +83,9 @@ class RepeatedEntryError(ValueError):
             "of its own"
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (*self.entry, self.places)  # so that it comes whole out of another process
+
 
 def refuse_outside(name: str, places: Tensor, size: int) -> None:
     """Raise ValueError if there are places beyond a side of so many lines."""

@@ -298,9 +298,8 @@ def _weighed(rank: int) -> Any:
             at3 = at2 + k3
             s0, s1, s2, s3 = nothing, nothing, nothing, nothing
             for n in range(k1):
-                if (
-                    large
-                ):  # those of the next group: what comes from memory as it is wanted comes half as fast
+                # Those of the next group: what comes from memory as it is wanted comes half as fast.
+                if large:
                     prefetch(U, at + size + _FOUR * n, LANES)
                     prefetch(U, at + size + _FOUR * n + _TWO, LANES)
                 x = load(X, n, LANES)
