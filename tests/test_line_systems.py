@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from rankfold.kernels.line_blocks import LANES
+from rankfold.kernels.lanes import LANES
 from rankfold.linalg.lines import Applied, applied, inverted
 
 
@@ -16,7 +16,7 @@ def drawn(lines, rank):
     return Q @ Q.transpose(0, 2, 1), rng.standard_normal((rank, rank)), rng.standard_normal((lines, rank))
 
 
-@pytest.mark.parametrize("rank", [1, 3, 4, 6, 9, 15])
+@pytest.mark.parametrize("rank", [1, 3, 4, 6, 9, 15, 22])
 def test_lines_of_a_group_have_nothing_to_do_with_each_other(rank):
     """Nor with places in a group where there are none."""
     lines = 2 * LANES + 3

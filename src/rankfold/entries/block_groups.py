@@ -49,6 +49,6 @@ class UnformedBlocks:
 
     def _groups(self, count: int) -> NDArray[np.uint64]:
         """Bounds of chunks of groups, with about as many entries in each."""
-        lanes = np.uint64(kernels.line_blocks.LANES)
+        lanes = np.uint64(kernels.lanes.LANES)
         cuts = even_cuts(self.side.indptr, self.side.lines, min(CHUNKS, count))
         return np.asarray((cuts + lanes - np.uint64(1)) // lanes)

@@ -19,10 +19,21 @@ from numba.extending import register_jitable
 
 from rankfold.kernels.chunks import chunks, chunks_in_order
 from rankfold.kernels.compiling import called, compiled
+from rankfold.kernels.lanes import (
+    LANES,
+    add_multiples,
+    load_sums,
+    store_sums,
+    turn,
+    turn_back,
+    vectors,
+    weigh,
+)
 from rankfold.kernels.layout import NOT_LOOKED_AT, ONE, ahead_by, numbers
 from rankfold.kernels.products import product
 from rankfold.kernels.registers import (
     axpy,
+    held,
     load,
     load_wide,
     multiply_add,
@@ -34,8 +45,8 @@ from rankfold.kernels.registers import (
 )
 from rankfold.kernels.sweeps import SQUARE, entry_losses, told
 
-LANES = 8
 LARGE = 8  # ranks
+_WRITTEN_OUT = 20  # ranks up to which a product with a triangle of vectors is written out
 _TWO, _THREE, _FOUR = (np.uint64(n) for n in (2, 3, 4))
 _AT_ONCE = np.uint64(64)  # entries of a line whose rows are gathered before any of them is used
 
@@ -231,48 +242,58 @@ def _eliminated(rank: int) -> Any:
 def solve(rank: int) -> Any:
     """Kernel for out_i = N (Σ u_k u_kᵀ) Nᵀ x_i, with the rows u_k of `invert` in U, and T = Nᵀ.
 
-    The lines of a group lie side by side from the first product to the last: number k of each in row k.
+    The lines of a group lie side by side from the first product to the last: number k of each in row k. What
+    memory has of the groups after the next is asked for meanwhile: it comes half as fast as it is wanted.
     """
     lanes, multiply, weigh = np.uint64(LANES), _multiplied(rank), _weighed(rank)
 
     def kernel(progress, bounds, U, N, T, x, out):  # type: ignore[no-untyped-def]
         r, lines = np.uint64(rank), np.uint64(len(x))
         size = r * (r + ONE) // np.uint64(2)
-        given, along = np.zeros((r, LANES)), np.zeros((r, LANES))
+        given, along = vectors(r, out), vectors(r, out)
         for c in chunks(progress, bounds.size - 1):
             for g in range(bounds[c], bounds[c + 1]):
-                top, count = g * lanes, min(lanes, lines - g * lanes)
-                for k in range(r):
-                    for lane in range(count):
-                        along[k, lane] = x[top + lane, k]
-                multiply(T, along, given)
-                weigh(U, g * size, given, along)
-                multiply(N, along, given)
-                for lane in range(count):
+                top, count, soon = g * lanes, min(lanes, lines - g * lanes), g + _FOUR
+                if count == lanes:
+                    turn(x, top, rank, along)
+                else:
                     for k in range(r):
-                        out[top + lane, k] = given[k, lane]
+                        for lane in range(lanes):
+                            along[k, lane] = x[top + lane, k] if lane < count else 0.0
+                for k in range(np.uint64(0), size, _TWO):
+                    prefetch(U, (soon * size + k) * lanes, 1)
+                multiply(N, along, given)
+                for k in range(r):
+                    prefetch(x, (soon * r + k) * lanes, 1)
+                    prefetch(out, (soon * r + k) * lanes, 1)
+                weigh(U, g * size, given, along)
+                multiply(T, along, given)
+                if count == lanes:
+                    turn_back(given, out, top, rank)
+                else:
+                    for lane in range(count):
+                        for k in range(r):
+                            out[top + lane, k] = given[k, lane]
 
     return compiled(kernel)
 
 
 @functools.cache
 def _multiplied(rank: int) -> Any:
-    """Function that puts M X into Y, for a small matrix M and rows of lanes X and Y, four rows at a time."""
+    """Function that puts Mᵀ X into Y, for a small matrix M and rows of lanes X and Y.
+
+    As many rows at a time as registers hold: of fewer, each would wait for itself.
+    """
+    count = -(-rank // (held(LANES) // 2))
+    side = -(-rank // count)
 
     def multiplied(M, X, Y):  # type: ignore[no-untyped-def]
-        last = np.uint64(rank - 1)
-        for k in range(np.uint64(0), np.uint64(rank), _FOUR):
-            k1, k2, k3 = min(k + ONE, last), min(k + _TWO, last), min(k + _THREE, last)
-            y0 = zero(load(X, np.uint64(0), LANES))
-            y1, y2, y3 = y0, y0, y0
+        nothing = zero(load_sums(Y, np.uint64(0), side))
+        for k in range(np.uint64(0), np.uint64(rank), np.uint64(side)):
+            first, q = min(k, np.uint64(rank - side)), nothing
             for n in range(np.uint64(rank)):
-                x = load(X, n, LANES)
-                y0, y1 = axpy(M[k, n], x, y0), axpy(M[k1, n], x, y1)
-                y2, y3 = axpy(M[k2, n], x, y2), axpy(M[k3, n], x, y3)
-            store(Y, k, y0)
-            store(Y, k1, y1)
-            store(Y, k2, y2)
-            store(Y, k3, y3)
+                q = add_multiples(q, M, n, first, rank, load(X, n, LANES))
+            store_sums(Y, first, q)
 
     return called(multiplied, rank)
 
@@ -281,9 +302,15 @@ def _multiplied(rank: int) -> Any:
 def _weighed(rank: int) -> Any:
     """Function that puts Σ u_k u_kᵀ X into Y, for rows of lanes X and Y and the rows u_k of U from `top` on.
 
-    Four rows at a time: a loop over so few numbers is over before the processor knows that it will be.
+    Up to some rank without any loop; then four rows at a time: a loop over so few numbers is over before the
+    processor knows that it will be.
     """
-    large, size = rank > LARGE, np.uint64(rank * (rank + 1) // 2)
+    if rank <= _WRITTEN_OUT:
+
+        def written_out(U, top, X, Y):  # type: ignore[no-untyped-def]
+            weigh(U, top, X, Y, rank)
+
+        return called(written_out, rank)
 
     def weighed(U, top, X, Y):  # type: ignore[no-untyped-def]
         r, fours = np.uint64(rank), np.uint64(rank // 4 * 4)
@@ -298,10 +325,6 @@ def _weighed(rank: int) -> Any:
             at3 = at2 + k3
             s0, s1, s2, s3 = nothing, nothing, nothing, nothing
             for n in range(k1):
-                # Those of the next group: what comes from memory as it is wanted comes half as fast.
-                if large:
-                    prefetch(U, at + size + _FOUR * n, LANES)
-                    prefetch(U, at + size + _FOUR * n + _TWO, LANES)
                 x = load(X, n, LANES)
                 s0 = multiply_add(load_wide(U, at + n, LANES), x, s0)
                 s1 = multiply_add(load_wide(U, at1 + n, LANES), x, s1)
