@@ -17,8 +17,9 @@ from rankfold.geometry.lazily import introduce, lazily, made
 from rankfold.linalg import gram, gram_factor, inverse_gram, polar, primitives
 from rankfold.linalg.tall import Tall, learn, real, reals
 
-KINDS = [  # each compiles kernels of its own: up to five Grams at a time, or rows of one, five and then four
+KINDS = [  # each compiles kernels of its own: up to five Grams at a time, one of whole vectors, rows of one
     (5, np.float32),
+    (10, np.float64),
     (14, np.float64),
     *(pytest.param(rank, np.float64, marks=pytest.mark.soak) for rank in (1, 11, 20)),
 ]

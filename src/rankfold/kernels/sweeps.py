@@ -255,8 +255,9 @@ def _derivative(rank: int, loss: Any, of_weighted: bool, of_model: bool) -> Any:
                         prefetch(Bs[1], soon, width)
                     j = each * (base + np.uint64(indices[p]))
                     b = load(Bs[0], j, rank)
-                    db = load(Bs[1], j + shift, rank)
                     w = np.float64(total(multiply_add(a, b, zero(a))))
+                    prefetch(data, m * p + PAGE, 1)
+                    db = load(Bs[1], j + shift, rank)  # now: long rows are more than registers hold
                     dw = np.float64(total(multiply_add(a, db, multiply_add(da, b, zero(a)))))
                     _, slope, second = entry_losses(loss, choices, w, np.float64(data[m * p]), parameter)
                     weight = scale * data[m * p + ONE] if weighted else scale
