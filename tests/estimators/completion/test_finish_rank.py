@@ -146,3 +146,10 @@ def test_the_path_of_ranks_has_what_the_finish_makes_of_them(judge):
     judge([verdict([], sweeps=0)])
     best, _ = decided(choice, 0, False, 0, 0)
     assert best.rank_path == path  # which nothing was said of
+
+
+def test_one_fold_is_enough(judge):
+    judge([ONES, LESS])
+    choice = a_choice()
+    best, _ = decided(choice._replace(folds=choice.folds[:1]), 0, True, 0, 0)
+    assert (best.rank, len(best.folds)) == (2, 1)

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from estimators.completion.small_fits import SHAPE, entries
 from rankfold.costs.offsets import Offsets
@@ -212,3 +213,29 @@ def test_a_finish_takes_the_place_of_the_fit_unless_there_were_no_sweeps(monkeyp
     stopped = fit._replace(stop=SimpleNamespace(kind=StopKind.INTERRUPTED))
     assert finished("joint", stopped, True, "verdict") == (stopped, None)
     assert len(asked) == 2
+
+
+def test_ctrl_c_in_the_finish_leaves_the_fit_and_says_so(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(finishing, "_swept", interrupted)
+    stop = SimpleNamespace(kind=StopKind.CONVERGED)
+    fit = Fit(stop=stop, factors="L", offsets="b", coefficients="A", trace=[SimpleNamespace(iteration=7)])
+    with pytest.warns(ConvergenceWarning, match="interrupted in the Bayesian finish: the fit is as"):
+        found, sure = finished("joint", fit, True, "verdict")
+    assert (found.factors, sure) == ("L", None)
+    assert found.stop.kind is StopKind.INTERRUPTED
+
+
+@pytest.mark.parametrize("setting", ["yes", None, 1, 0.0])
+def test_a_wish_for_a_finish_is_auto_or_a_flag(setting):
+    with pytest.raises(ValueError, match="bayesian must be 'auto', True or False, not"):
+        wanted(SimpleNamespace(bayesian=setting), None)
+
+
+def test_a_finish_is_for_the_square_loss():
+    cost = SimpleNamespace(shape=SHAPE, quadratic=False, observed=SimpleNamespace(dtype=np.dtype(float)))
+    model = SimpleNamespace(bayesian=True, rank=2, bias=True, regularization=1.0)
+    with pytest.raises(ValueError, match="bayesian=True is for the square loss, whose noise is Gaussian"):
+        wanted(model, cost)
