@@ -1,5 +1,7 @@
 """Features in tables: what they may look like, and the numbers that are made of them."""
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -35,6 +37,9 @@ def numbers(features, **options):
         (pd.DataFrame({"a": pd.array([1, None], dtype="object")}), [[1], [np.nan]]),
         (pd.DataFrame({"a": pd.array([2, None], dtype="Int64")}), [[2], [np.nan]]),
         (pd.DataFrame({"a": pd.array([None, None], dtype="object")}), np.empty((2, 0))),
+        (pd.DataFrame({"a": [2, "x", None]}), [[1, 0], [0, 1], [np.nan, np.nan]]),
+        (pd.DataFrame({"a": [Decimal("1.5"), None]}), [[1.5], [np.nan]]),
+        (pd.DataFrame({"a": [True, None], "b": [1, 2]}, dtype=object), [[1, 1], [np.nan, 2]]),
         (pa.table({"b": [0.5, 1.5], "a": ["y", "x"]}), [[0.5, 0, 1], [1.5, 1, 0]]),
     ],
 )
@@ -75,6 +80,7 @@ def test_columns_are_found_by_name_and_else_are_as_many():
         (np.array([[1j]]), "row_features must hold numbers, or strings for categories; got complex128"),
         (np.array([[np.inf]]), "features are finite, or NaN where they are missing"),
         (sparse.csr_array([[np.nan]]), "row_features is sparse, and holds NaN or infinity"),
+        (sparse.csr_array([[1.0, np.nan]]), "row_features is sparse, and holds NaN or infinity"),
         (sparse.csr_array([[-np.inf]]), "row_features is sparse, and holds NaN or infinity"),
         ((np.array([0, 1]), np.ones((3, 1))), "row_features has 3 lines, and there are 2 labels for them"),
         ((np.array([0, 0]), np.ones((2, 1))), "the labels of row_features must differ from each other"),

@@ -121,6 +121,12 @@ def test_without_traits_of_use_only_the_mean_offset_is_expected():
     np.testing.assert_allclose(alone.coefficients(X[:, 2:], True)[:, 0], alone.coefficients(X, True)[:, 2])
 
 
+def test_coefficients_of_single_precision_are_found_in_double():
+    traits, X = an_expecting()
+    some, X = traits.with_ridges(Ridges(1.0, 1.0)), X.astype(np.float32)
+    np.testing.assert_array_equal(some.coefficients(X, True), some.coefficients(X.astype(float), True))
+
+
 @pytest.mark.parametrize(
     ("factors", "due"),
     [([1.0, 4.0], 2.0), ([1.0, NONE], NONE), ([8.0, 1.0, NONE, 1.0], 2.0), ([1.0, NONE, NONE, 4.0], NONE)],
