@@ -167,3 +167,14 @@ def test_of_many_lines_too_directions_are_those_in_which_they_differ(unit):
     assert Z.shape == (MOST + 20, 4)
     standard = (X - X.mean(axis=0)) / X.std(axis=0)
     np.testing.assert_allclose(Z @ Z.T, standard @ standard.T, atol=1e-3 * MOST)
+
+
+def test_features_that_one_line_or_none_has_make_no_traits():
+    some = np.array([1.0, 4.0, np.nan, 3.0, 0.0])
+    one, none = np.array([np.nan, 7.0, np.nan, np.nan, np.nan]), np.full(5, np.nan)
+    made, Z = Traits.of(given(np.column_stack([one, some, none])), "it")
+    known = np.array([1.0, 4.0, 3.0, 0.0])
+    np.testing.assert_allclose(Z[[0, 1, 3, 4], 0], (known - 2.0) / known.std())
+    assert Z.shape == (5, 1)
+    assert Z[2, 0] == 0.0
+    np.testing.assert_allclose(made(given(np.array([[9.0, 2.0, 9.0]])), "it"), [[0.0]], atol=1e-15)
