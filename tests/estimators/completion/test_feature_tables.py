@@ -1,5 +1,7 @@
 """Features in tables: what they may look like, and the numbers that are made of them."""
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -35,6 +37,9 @@ def numbers(features, **options):
         (pd.DataFrame({"a": pd.array([1, None], dtype="object")}), [[1], [np.nan]]),
         (pd.DataFrame({"a": pd.array([2, None], dtype="Int64")}), [[2], [np.nan]]),
         (pd.DataFrame({"a": pd.array([None, None], dtype="object")}), np.empty((2, 0))),
+        (pd.DataFrame({"a": [2, "x", None]}), [[1, 0], [0, 1], [np.nan, np.nan]]),
+        (pd.DataFrame({"a": [Decimal("1.5"), None]}), [[1.5], [np.nan]]),
+        (pd.DataFrame({"a": [True, None], "b": [1, 2]}, dtype=object), [[1, 1], [np.nan, 2]]),
         (pa.table({"b": [0.5, 1.5], "a": ["y", "x"]}), [[0.5, 0, 1], [1.5, 1, 0]]),
     ],
 )
@@ -75,6 +80,7 @@ def test_columns_are_found_by_name_and_else_are_as_many():
         (np.array([[1j]]), "row_features must hold numbers, or strings for categories; got complex128"),
         (np.array([[np.inf]]), "features are finite, or NaN where they are missing"),
         (sparse.csr_array([[np.nan]]), "row_features is sparse, and holds NaN or infinity"),
+        (sparse.csr_array([[1.0, np.nan]]), "row_features is sparse, and holds NaN or infinity"),
         (sparse.csr_array([[-np.inf]]), "row_features is sparse, and holds NaN or infinity"),
         ((np.array([0, 1]), np.ones((3, 1))), "row_features has 3 lines, and there are 2 labels for them"),
         ((np.array([0, 0]), np.ones((2, 1))), "the labels of row_features must differ from each other"),
@@ -161,3 +167,14 @@ def test_of_many_lines_too_directions_are_those_in_which_they_differ(unit):
     assert Z.shape == (MOST + 20, 4)
     standard = (X - X.mean(axis=0)) / X.std(axis=0)
     np.testing.assert_allclose(Z @ Z.T, standard @ standard.T, atol=1e-3 * MOST)
+
+
+def test_features_that_one_line_or_none_has_make_no_traits():
+    some = np.array([1.0, 4.0, np.nan, 3.0, 0.0])
+    one, none = np.array([np.nan, 7.0, np.nan, np.nan, np.nan]), np.full(5, np.nan)
+    made, Z = Traits.of(given(np.column_stack([one, some, none])), "it")
+    known = np.array([1.0, 4.0, 3.0, 0.0])
+    np.testing.assert_allclose(Z[[0, 1, 3, 4], 0], (known - 2.0) / known.std())
+    assert Z.shape == (5, 1)
+    assert Z[2, 0] == 0.0
+    np.testing.assert_allclose(made(given(np.array([[9.0, 2.0, 9.0]])), "it"), [[0.0]], atol=1e-15)

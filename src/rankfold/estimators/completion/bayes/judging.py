@@ -130,7 +130,7 @@ def _errors(models: list[Variational], states: list[State], tests: list[Triples]
     for model, (rows, cols), (i, j, data) in zip(models, (s.sides for s in states), tests, strict=True):
         means = products(rows.means[i], cols.means[j], model.bias)
         errors.append(data[:, 0] - model.centre - means)
-    return np.concatenate(errors, dtype=np.float64)
+    return np.concatenate(errors)
 
 
 def _deviations(models: list[Variational], states: list[State], tests: list[Triples]) -> Floats:

@@ -53,7 +53,7 @@ class Posterior(NamedTuple):
 
     def ends(self, coverage: float) -> tuple[float, float]:
         """Return how many deviations below and above a prediction an interval ends."""
-        if self.calibration is None or not 0 < coverage < 1:
+        if self.calibration is None:
             return gaussian_ends(coverage)
         return self.calibration.ends(coverage)
 
@@ -76,7 +76,6 @@ class Posterior(NamedTuple):
         means, covariances = axis.of(factors)[lines], axis.of(self.covariances)[lines]
         if bias:  # offsets matter to no variance
             means = np.column_stack([means, np.zeros(len(means), means.dtype)])
-        means, covariances = means.copy(), covariances.copy()
         means[lines < 0], covariances[lines < 0] = 0.0, triangle(axis.of(self.priors).covariance)
         return Beliefs(means, covariances), where
 
