@@ -12,7 +12,7 @@ import rankfold as rf
 from distributed.threads import on_threads
 from rankfold.costs.offsets import Offsets
 from rankfold.distributed import Group, Sharded, SpreadTriples, spread_triples
-from rankfold.estimators.completion import spread
+from rankfold.estimators.completion import spread, spread_entries, spread_report
 from rankfold.estimators.completion.choosing import Choice
 from rankfold.estimators.completion.joint import Shrinkage
 from rankfold.estimators.completion.penalised import Fitted
@@ -267,3 +267,43 @@ def test_a_model_has_its_factors_exactly_though_less_is_sent_in_a_run(monkeypatc
         np.testing.assert_array_equal(found.biases_.cols, c)
         assert (found.biases_.mean, found.rank_, found.regularization_) == (0.5, 2, 0.5)
         assert (found.posterior_, found.converged_) == (None, True)
+        here = KNOWN[own]
+        assert (found.shape_, found.row_labels_.tolist()) == (here.shape, np.arange(9)[own].tolist())
+        assert found.counts_[0].tolist() == here.sum(axis=1).tolist()
+        assert found.counts_[1].tolist() == KNOWN.sum(axis=0).tolist()
+        assert found.observed_.indptr.tolist() == [0, *np.cumsum(here.sum(axis=1))]
+        assert found.observed_.indices.tolist() == np.nonzero(here)[1].tolist()
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_entries_of_some_rows_are_everywhere_by_row_with_values_and_weights(size):
+    chosen = np.array([0, 1, 2, 4, 5, 6, 8])
+
+    def work(group):
+        return spread_entries.entries_of(store_of(group), chosen)
+
+    rows, cols = np.nonzero(KNOWN)
+    here = np.isin(rows, chosen)
+    for found in on_threads(size, work):
+        assert (found[0].tolist(), found[1].tolist()) == (rows[here].tolist(), cols[here].tolist())
+        np.testing.assert_array_equal(found[2], np.column_stack([Y[KNOWN], WEIGHTS[KNOWN]])[here])
+
+
+def test_offsets_beside_a_report_are_the_best_ones_of_their_shrinkage(monkeypatch):
+    asked, loss = [], rf.Loss.named("square")
+    monkeypatch.setattr(
+        spread_report, "shrinkage_alone", lambda part: asked.append(part.observed.size) or Shrinkage(2.0, 0.6)
+    )
+
+    def work(group):
+        data = triples_of(group)
+        return spread_report.offsets_of(data, rf.Completion.from_observed(data.store, loss), 10**6)
+
+    for mean, b, c in on_threads(2, work):
+        errors = np.where(KNOWN, WEIGHTS * (mean + b[:, None] + c - Y), 0.0)
+        slopes = errors.sum(), *(errors.sum(axis=1) + 2.0 * b), *(errors.sum(axis=0) + 0.6 * c)
+        np.testing.assert_allclose(slopes, 0, atol=1e-8)
+    assert asked == [KNOWN.sum()] * 2
+    alone = triples_of(Group())
+    robust = rf.Completion.from_observed(alone.store, rf.Loss.named("huber"))
+    assert spread_report.offsets_of(alone, robust, 10**6) is None

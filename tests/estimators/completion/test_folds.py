@@ -218,3 +218,49 @@ def test_the_shrinkage_of_offsets_alone_is_that_of_the_folds_if_any_entry_can_be
     cost = full((5, 3))
     assert shrinkage_alone(full((7, 2))) == trials.INITIAL
     assert shrinkage_alone(cost, 1) == choosing._mean(Trials(cost, True, 1).offsets_alone().shrinkages)
+
+
+@pytest.mark.parametrize(
+    ("many", "below", "above", "due"),
+    [
+        (1, {"falling": 8}, 13, 8),  # from so many entries on, ranks below are tried from above
+        (2, {"lower": 8}, 13, 8),
+        (2, {"lower": 6}, 13, 13),  # which is no better than the usual one
+        (2, {"lower": 0}, 13, 13),
+        (2, {}, 13, 10),  # interrupted
+    ],
+)
+def test_the_rank_is_the_best_below_the_usual_one_or_else_from_there_on(monkeypatch, many, below, above, due):
+    losses = {10: 2.0, 8: 1.0, 6: 2.0, 13: 0.5}
+    trial = {
+        rank: Trial(0.5, [], [(np.ones((40, 2)), np.ones((30, 2)))], np.full(4, loss), loss, 1.0)
+        for rank, loss in losses.items()
+    }
+    zero = trial[10]._replace(weight=np.inf)
+    made = SimpleNamespace(folds=["fold"], offsets_alone=lambda: zero)
+    monkeypatch.setattr(choosing, "Trials", lambda completion, bias, seed: made)
+    monkeypatch.setattr(choosing, "MANY", many)
+    one = rf.Completion([0], [0], [1.0], (1, 1))
+    object.__setattr__(one, "shape", (40, 30))
+    chooser = choosing._Chooser(one, True, 0.5, 0)
+
+    def judge(rank, trials, zero, before, tell):
+        assert (rank, trials, before) == (10, made, None)
+        chooser.judged |= {rank: [each] for rank, each in trial.items()}
+
+    def search(name):
+        def found(usual, trials, zero, tell):
+            if name not in below:
+                raise KeyboardInterrupt
+            return below[name]
+
+        return found
+
+    chooser._judge, chooser._lower, chooser._falling = judge, search("lower"), search("falling")
+    chooser._higher = lambda usual, trials, zero, tell: above
+    monkeypatch.setattr(chooser, "_chosen", lambda rank, tried, stopped: choosing.Choice(
+        rank, 0.5, None, point=tried[0].losses[0], interrupted=stopped), raising=False)  # fmt: skip
+    found = chooser.rank_and_weight(0)
+    assert (found.rank, found.point, found.interrupted) == (due, losses[due], not below)
+    assert (found.rank_path.ranks, found.rank_path.chosen) == ((6, 8, 10, 13), due)
+    assert chooser.folds == ["fold"]
