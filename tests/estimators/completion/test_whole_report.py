@@ -152,3 +152,24 @@ def test_what_a_fit_is_given_reaches_a_fit_of_several_processes(monkeypatch):
         made.fit(data, col_features=np.ones((2, 1)))
     with pytest.raises(ValueError, match="shape cannot be given beside"):
         rf.MatrixCompletion(shape=(2, 2)).fit(data)
+
+
+@pytest.mark.parametrize(
+    ("settings", "given", "free"),
+    [
+        ({}, {}, (True, True)),
+        ({"row_features": False}, {}, (False, True)),
+        ({"col_features": False}, {}, (True, False)),
+        ({}, {"col_features": False}, (True, False)),
+        ({"row_features": False, "col_features": False}, {}, (False, False)),
+    ],
+)
+def test_no_features_of_a_side_are_its_own_matter(monkeypatch, settings, given, free):
+    asked = []
+    monkeypatch.setattr(rf.MatrixCompletion, "_fit", lambda self, *rest: asked.append(rest))
+    monkeypatch.setattr(rf.MatrixCompletion, "_take_in", lambda self, given: None)
+    made = rf.MatrixCompletion(**settings)
+    made.fit(TRAIN, sample_weight=3.0, callback=print, checkpoint="there", resume="here", **given)
+    ((data, weight, last, features, found, run),) = asked
+    assert (data.shape, weight, last, features, found) == (TRAIN.shape, 3.0, None, (None, None), free)
+    assert run == {"callback": print, "checkpoint": "there", "resume": "here"}
