@@ -245,8 +245,9 @@ def test_without_a_weight_or_for_another_loss_there_is_no_largest_one():
 
 @pytest.mark.parametrize("parts", [True, False])
 def test_a_model_has_its_factors_exactly_though_less_is_sent_in_a_run(monkeypatch, parts):
-    L, R = (RNG.standard_normal((d, 2)) for d in SHAPE)
-    b, c = RNG.standard_normal(9), RNG.standard_normal(6)
+    rng = np.random.default_rng(8)
+    L, R = (rng.standard_normal((d, 2)) for d in SHAPE)
+    b, c = rng.standard_normal(9), rng.standard_normal(6)
 
     def fitted_together(model, cost, choice, seed, run):
         factors = (Sharded(X[place.own], place) for X, place in zip((L, R), cost.store.places, strict=True))

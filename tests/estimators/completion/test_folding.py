@@ -39,12 +39,13 @@ def ridges(count, bias):
 def test_new_entries_of_a_line_join_what_is_remembered_of_earlier_ones(bias, weighted, expecting, kept):
     d = 2 + bias
     B = np.column_stack([COLS.factors, np.ones(6)])[:, :d]
-    expected = RNG.standard_normal((4, d)) if expecting else np.zeros((4, d))
+    rng = np.random.default_rng(5)
+    expected = rng.standard_normal((4, d)) if expecting else np.zeros((4, d))
     earlier, x = None, np.zeros((4, d))
     before, Q = np.array([3.0, 0.5, 2.0, 0.0]), np.zeros((4, d, d))
     if kept is not None:
-        x = RNG.standard_normal((4, d))
-        roots = RNG.standard_normal((3, d, d))
+        x = rng.standard_normal((4, d))
+        roots = rng.standard_normal((3, d, d))
         Q[:3] = roots @ roots.transpose(0, 2, 1)
         lines = Lines(x[:, 2] if bias else np.zeros(4), x[:, :2])
         earlier = Earlier(lines, before, triangle(Q), before, kept)
@@ -130,7 +131,8 @@ def test_what_is_known_of_lines_is_replaced_and_extended_by_their_axis():
 
 
 def test_predictions_are_the_same_made_a_block_at_a_time(monkeypatch):
-    (L, R), b, c = (RNG.standard_normal((d, 2)) for d in (5, 4)), np.arange(5.0), 10 * np.arange(4.0)
+    rng, b, c = np.random.default_rng(6), np.arange(5.0), 10 * np.arange(4.0)
+    L, R = (rng.standard_normal((d, 2)) for d in (5, 4))
     made = rf.MatrixCompletion()
     made.factors_, made.biases_, made.shape_ = (L, R), Offsets(0.5, b, c), (5, 4)
     rows, cols = np.array([0, 4, 2, -1, 3, 1, -1]), np.array([3, 1, -1, 2, 0, 0, -1])
