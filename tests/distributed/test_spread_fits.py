@@ -290,6 +290,16 @@ def test_entries_of_some_rows_are_everywhere_by_row_with_values_and_weights(size
         np.testing.assert_array_equal(found[2], np.column_stack([Y[KNOWN], WEIGHTS[KNOWN]])[here])
 
 
+def test_what_is_told_of_weighted_entries_is_of_their_values():
+    due = Y[KNOWN]
+    for found, told in on_threads(2, lambda group: (
+        spread_report.sample(triples_of(group), 10**6, 0),
+        spread_report.summary_of(triples_of(group), (0.0, 1.0), "x"),
+    )):  # fmt: skip
+        assert [each.tolist() for each in found] == [each.tolist() for each in (*np.nonzero(KNOWN), due)]
+        assert (told.mean, told.deviation) == pytest.approx((due.mean(), due.std()), rel=1e-12)
+
+
 def test_offsets_beside_a_report_are_the_best_ones_of_their_shrinkage(monkeypatch):
     asked, loss = [], rf.Loss.named("square")
     monkeypatch.setattr(
