@@ -1,5 +1,6 @@
 """Lines that are solved for while the other side stays, against their normal equations."""
 
+from copy import deepcopy
 from types import SimpleNamespace
 
 import numpy as np
@@ -141,3 +142,16 @@ def test_predictions_are_the_same_made_a_block_at_a_time(monkeypatch):
     for block in (3, 7, 100):
         monkeypatch.setattr(completed, "_BLOCK", block)
         np.testing.assert_allclose(made.predict_at(rows, cols), due, rtol=1e-12)
+
+
+def test_the_fingerprint_of_a_stream_is_that_of_all_that_came():
+    pairs, values = [(0, 0), (0, 1), (1, 0), (2, 1), (2, 2)], [1.0, 2.0, 3.0, 4.0, 5.0]
+    first = rf.MatrixCompletion(1, regularization=1.0, bias=False).fit(pairs, values)
+    parts = [([(1, 2)], [3.0]), ([(1, 2)], [4.0]), ([(1, 1)], [3.0]), ([(2, 2)], [3.0])]
+    found = [deepcopy(first).partial_fit(*part) for part in parts]
+    assert len({each.data_fingerprint_ for each in (first, *found)}) == 5
+    assert deepcopy(first).partial_fit(*parts[0]).data_fingerprint_ == found[0].data_fingerprint_
+    for each, ((i, j),) in zip(found, (pairs for pairs, _ in parts), strict=True):
+        assert each._entries.values.tolist()[:5] == values
+        assert (each._entries.rows[-1], each._entries.cols[-1], len(each._entries)) == (i, j, 6)
+        assert each.counts_[0].sum() == each.counts_[1].sum() == len(each.observed_.indices) == 6
