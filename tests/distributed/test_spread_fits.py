@@ -281,7 +281,9 @@ def test_entries_of_some_rows_are_everywhere_by_row_with_values_and_weights(size
     chosen = np.array([0, 1, 2, 4, 5, 6, 8])
 
     def work(group):
-        return spread_entries.entries_of(store_of(group), chosen)
+        store = store_of(group)
+        assert spread_entries.sample_of(store, 10**6, 0).shape == SHAPE
+        return spread_entries.entries_of(store, chosen)
 
     rows, cols = np.nonzero(KNOWN)
     here = np.isin(rows, chosen)

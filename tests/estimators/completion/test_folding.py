@@ -12,7 +12,7 @@ from rankfold.costs.offsets import Offsets
 from rankfold.entries.observed import Observed
 from rankfold.estimators.completion import completed
 from rankfold.estimators.completion.bayes.beliefs import triangle
-from rankfold.estimators.completion.folding import Earlier, Lines, solve
+from rankfold.estimators.completion.folding import Earlier, Lines, design, solve
 from rankfold.estimators.completion.streamed import Streamed
 from rankfold.estimators.completion.streaming import Information
 
@@ -68,6 +68,16 @@ def test_new_entries_of_a_line_join_what_is_remembered_of_earlier_ones(bias, wei
     np.testing.assert_allclose(found.factors, due[:, :2], rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(found.offsets, due[:, 2] if bias else 0.0, rtol=1e-8, atol=1e-10)
     assert found.covariances is None
+
+
+def test_lines_beside_factors_in_single_precision_are_solved_for_in_double():
+    single = Lines(COLS.offsets, COLS.factors.astype(np.float32))
+    exact = single._replace(factors=single.factors.astype(np.float64))
+    for bias in (True, False):
+        assert design(single.factors, bias).dtype == np.float64
+    found, due = (solve(cost(True), each, LAMBDA, RHO) for each in (single, exact))
+    np.testing.assert_array_equal(found.factors, due.factors)
+    np.testing.assert_array_equal(found.offsets, due.offsets)
 
 
 def test_lines_are_joined_chosen_and_replaced_in_their_precision():
