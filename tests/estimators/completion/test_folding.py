@@ -165,3 +165,9 @@ def test_the_fingerprint_of_a_stream_is_that_of_all_that_came():
         assert each._entries.values.tolist()[:5] == values
         assert (each._entries.rows[-1], each._entries.cols[-1], len(each._entries)) == (i, j, 6)
         assert each.counts_[0].sum() == each.counts_[1].sum() == len(each.observed_.indices) == 6
+
+
+def test_a_loss_is_named_or_given():
+    own = rf.Loss.huber(2.0)
+    assert Streamed._loss.fget(SimpleNamespace(loss=own)) is own
+    assert Streamed._loss.fget(SimpleNamespace(loss="poisson")) == rf.Loss.named("poisson")
