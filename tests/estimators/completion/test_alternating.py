@@ -148,3 +148,65 @@ def test_the_length_of_a_step_is_told_in_the_norm_of_the_penalty():
     moved = [new - old for new, old in zip(after.x, x, strict=True)]
     due = sum(float(root @ (way**2).sum(axis=1)) for root, way in zip(joint.roots, moved, strict=True))
     assert after.report.step == pytest.approx(np.sqrt(due))
+
+
+class Falling:
+    """A cost whose polynomials along two directions are given: one moves G, the other H."""
+
+    def __init__(self, along_sweep, along_direction):
+        self.polynomials, self.asked = (along_sweep, along_direction), []
+
+    def polynomial(self, Ls, Rs):
+        np.testing.assert_array_equal([Ls[0], Rs[0]], np.full((2, 1, 1), 5.0))
+        return np.array(self.polynomials[int(Rs[1][0, 0])])
+
+    def value(self, G, H):
+        self.asked.append((float(G[0, 0]), float(H[0, 0])))
+        return 0.125
+
+
+RISES, FALLS, VANISHES = [1.0, 1.0, 1.0], [1.0, -1.0, 1.0], [1.0, -2.0, 1.0 + 1e-9]
+
+
+@pytest.mark.parametrize(
+    ("polynomials", "conjugate", "step", "along", "value", "tried"),
+    [
+        ((RISES, FALLS), True, 0.5, "direction", 0.75, 1),
+        ((FALLS, RISES), True, 0.5, "sweep", 0.75, 2),
+        ((RISES, RISES), True, None, None, None, 2),
+        ((FALLS, None), False, 0.5, "sweep", 0.75, 1),
+        ((RISES, None), False, None, None, None, 1),
+        # what is left of a sum by cancellation is its rounding: it is computed
+        ((RISES, VANISHES), True, 1.0, "direction", 0.125, 1),
+        ((VANISHES, RISES), True, 1.0, "sweep", 0.125, 2),
+    ],
+)
+def test_the_exact_step_is_along_the_direction_or_else_along_the_sweep(
+    polynomials, conjugate, step, along, value, tried
+):
+    cost, five, zero = Falling(*polynomials), np.full((1, 1), 5.0), np.zeros((1, 1))
+    problem = SimpleNamespace(cost=cost, counts=Counts())
+    state = AlternatingState(x=FullRankFactors(five, five), value=1.0)
+    sweep, other = FullRankFactors(zero + 1, zero), FullRankFactors(zero, zero + 1)
+    found = alternating._exact(problem, state, sweep, other if conjugate else sweep)
+    assert problem.counts.polynomials == tried
+    assert problem.counts.values == len(cost.asked) == (value == 0.125)
+    if step is None:
+        assert found is None
+        return
+    assert (found.step, found.value) == (pytest.approx(step), pytest.approx(value))
+    assert found.direction is (sweep if along == "sweep" else other)
+    moved = {"sweep": (5.0 + step, 5.0), "direction": (5.0, 5.0 + step)}[along]
+    assert cost.asked in ([], [pytest.approx(moved)])
+
+
+@pytest.mark.parametrize(("columns", "bias", "rank"), [(3, True, 2), (3, False, 3), (1, True, 1)])
+def test_factors_of_a_point_are_its_columns_without_offsets(columns, bias, rank):
+    lines, rng = Lines((4, 3), columns, bias), np.random.default_rng(0)
+    x = FullRankFactors(rng.standard_normal((4, columns)), rng.standard_normal((3, columns)))
+    L, R = lines.factors(x)
+    np.testing.assert_array_equal(L, x.G[:, :rank])
+    np.testing.assert_array_equal(R, x.H[:, :rank])
+    assert (lines.rank, lines.columns) == (rank, columns)
+    assert lines._shapes() == ((4, columns), (3, columns))
+    assert not any(space.flaw(0 * X) for space, X in zip(lines.spaces(), x, strict=True))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import rankfold as rf
 from rankfold.estimators.completion import shrinkage
@@ -97,3 +98,10 @@ def test_the_noise_is_between_what_was_fitted_and_what_was_held_out(loss, weight
     test = i[:5], j[:5], side.data[:5]
     unseen = dispersion(joint.completion, test[2], np.zeros(5))
     assert noise_of(joint, (G, H), test, np.zeros(5)) == pytest.approx(np.sqrt(seen * unseen))
+
+
+def test_a_variance_that_is_a_small_part_of_the_errors_is_found_among_many_lines():
+    drawn = norm.ppf((np.arange(20_000) + 0.5) / 20_000)
+    found = _variance(drawn * np.sqrt(1.03), np.ones(drawn.size), 1.0)
+    assert found == pytest.approx(0.03, rel=0.05)
+    assert _variance(drawn * np.sqrt(0.99), np.ones(drawn.size), 1.0) == 0.0

@@ -119,3 +119,17 @@ def test_clicks_and_implicit_features_take_their_entries_in_memory(folder):
     for takes in (rf.ImplicitFeedback(1).fit, rf.implicit_features):
         with pytest.raises(TypeError, match="takes its entries in memory: give pairs, or Triples"):
             takes(folder)
+
+
+def test_what_is_told_of_weighted_entries_on_disk_is_of_their_values(tmp_path):
+    weights = np.linspace(5.0, 9.0, len(DATA))
+    given = sort_into(tmp_path / "s", (DATA.rows, DATA.cols, DATA.values, weights), shape=DATA.shape)
+    for each in (given, in_parts(given)):
+        told = folder_report.summary_of(each, "x")
+        found = told.mean, told.deviation, told.least, told.largest
+        due = DATA.values.mean(), DATA.values.std(), DATA.values.min(), DATA.values.max()
+        assert_allclose(found, due, rtol=1e-9)
+        rows, cols, values = folder_report.sample(each, len(DATA), seed=0)
+        dense = np.zeros(DATA.shape)
+        dense[DATA.rows, DATA.cols] = DATA.values
+        assert_array_equal(values, dense[rows, cols])
