@@ -230,3 +230,11 @@ def test_offsets_of_columns_with_little_or_no_curvature():
     far = rf.Completion([0, 1], [0, 0], [-50.0, 50.0], (2, 1), None, "huber")
     changes = FreeOffsets(far).derivative(*(np.ones((d, 1)) for d in (2, 1) * 2))
     assert [np.isfinite(change).all() for change in changes] == [True, True]
+
+
+def test_values_that_a_loss_cannot_take_are_refused_where_they_count_for_nothing_too():
+    X, Y, weights = draw(missing=0.0)
+    Y, weights[4] = (Y > 0).astype(float), 0.0
+    Y[4, 1] = 2.0
+    with pytest.raises(ValueError, match="the logistic loss wants 0 or 1"):
+        Model(1, regularization=1.0, loss="logistic").fit(X, Y, weights)
