@@ -2,21 +2,26 @@ import signal
 import warnings
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import rankfold as rf
+from rankfold.estimators import fitting
 from rankfold.estimators.fitting import (
     all_or_nothing,
+    fit_model,
     fit_problem,
     problem_of,
     record_run,
+    try_model,
+    warm_point,
     warn_unless_converged,
 )
 from rankfold.fingerprint import fingerprint
 from rankfold.interrupts import keep_until_done
-from rankfold.run.stopping import Stop, StopKind
+from rankfold.run.stopping import RelativeChange, Stop, StopKind
 from rankfold.run.trace import Trace, TraceRow
 
 
@@ -125,3 +130,43 @@ def test_a_fit_that_raises_leaves_the_model_of_the_last_one():
     with pytest.raises(ValueError):  # noqa: PT011
         model.fit(None)
     assert vars(model) == {"value_": 1, "more_": 1}
+
+
+def test_a_fit_goes_by_the_settings_of_its_model(monkeypatch):
+    seen = []
+    done = SimpleNamespace(error=None, stop=Stop("fine", StopKind.CONVERGED), trace=None)
+    monkeypatch.setattr(fitting, "minimize", lambda problem, **options: seen.append(options) or done)
+    model = SimpleNamespace(solver="cg", max_iter=17, tol=0.25, verbose=2)
+    problem, x0 = problem_of(completion(), 2), object()
+    fit_model(model, problem, None, x0)
+    try_model(model, problem, x0)
+    try_model(model, problem, tol=0.5)
+    common = {"solver": "cg", "max_iterations": 17, "tolerance": 0.0}
+    assert seen == [
+        common | {"x0": x0, "verbose": 2, "stop": RelativeChange(0.25, window=5)},
+        common | {"x0": x0, "stop": RelativeChange(0.25, window=5)},
+        common | {"x0": None, "stop": RelativeChange(0.5, window=5)},
+    ]
+    L, R = (np.random.default_rng(k).standard_normal((d, 2)) for k, d in enumerate((30, 20)))
+    fit_model(model, problem, (L, R), x0)
+    np.testing.assert_allclose(seen[-1]["x0"].G @ seen[-1]["x0"].H.T, L @ R.T, atol=1e-9)
+    fit_model(model, problem, (L[:-1], R), x0)  # of another size
+    assert seen[-1]["x0"] is x0
+
+
+def test_a_trial_that_is_interrupted_ends_the_fit(monkeypatch):
+    done = SimpleNamespace(error=None, stop=Stop("Ctrl-C", StopKind.INTERRUPTED), trace=None)
+    monkeypatch.setattr(fitting, "minimize", lambda problem, **options: done)
+    model = SimpleNamespace(solver="cg", max_iter=17, tol=0.25, verbose=2)
+    with pytest.raises(KeyboardInterrupt):
+        try_model(model, problem_of(completion(), 2))
+
+
+@pytest.mark.parametrize("rank", [1, 2, 4])
+def test_the_last_fit_is_taken_as_near_as_the_rank_allows(rank):
+    L, R = (np.random.default_rng(k).standard_normal((d, 2)) for k, d in enumerate((30, 20)))
+    problem = problem_of(completion(), rank, "embedded")
+    U, s, Vt = np.linalg.svd(L @ R.T)
+    near = (U[:, :2] * np.where(np.arange(2) < rank, s[:2], 0.0)) @ Vt[:2]
+    G, H = problem.geometry.factors(warm_point(problem, L, R))
+    np.testing.assert_allclose(G @ H.T, near, atol=1e-6 * s[0])

@@ -50,6 +50,20 @@ def test_tensors_that_are_part_of_a_graph(name):
     np.testing.assert_array_equal(answer.numpy(), shown.answer(shown.fitted()))
 
 
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_targets_and_weights_that_are_part_of_a_graph(name):
+    shown = example(name)
+    if name == "ReducedRankRegression":
+        shown = shown._replace(y=np.nan_to_num(shown.y))
+    y, weights = tensor(shown.y), torch.linspace(1, 2, len(shown.X), dtype=torch.float64).requires_grad_()
+    if y.is_floating_point():
+        y.requires_grad_()
+    model = clone(shown.model).fit(tensor(shown.X), y, weights)
+    expected = clone(shown.model).fit(shown.X, shown.y, weights.detach().numpy())
+    np.testing.assert_array_equal(shown.answer(model), shown.answer(expected))
+    assert model.score(tensor(shown.X), y) == expected.score(shown.X, shown.y)
+
+
 def test_every_answer_of_a_classifier_is_a_tensor_unless_it_is_text():
     shown = example("PairClassifier")
     X, model = tensor(shown.X), shown.fitted()

@@ -29,7 +29,7 @@ from rankfold.estimators.fitting import all_or_nothing, fit_problem, record_run,
 from rankfold.estimators.inputs import checked_places, is_auto, seed_of
 from rankfold.estimators.rank_errors import RankErrors
 from rankfold.estimators.recommending import Recommender
-from rankfold.estimators.tensors import like_given
+from rankfold.estimators.tensors import like_given, without_tensors
 from rankfold.fingerprint import fingerprint
 from rankfold.geometry.full_rank import FullRankFactors
 from rankfold.problem import Problem
@@ -200,7 +200,7 @@ class ImplicitFeedback(Recommender, BaseEstimator):
         y, the clicks of each pair, says which are: those above 0. Users never seen are left out, items never
         seen are not found. `rankfold.metrics` has more.
         """
-        values = X.values if isinstance(X, Triples) else counts_of(X, y)
+        (values,) = without_tensors(X.values if isinstance(X, Triples) else counts_of(X, y))
         rows, cols = self._find(X)
         new = np.flatnonzero(cols < 0)
         cols = cols.copy()

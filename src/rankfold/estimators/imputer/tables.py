@@ -61,11 +61,13 @@ def row_index(X: Any, order: Any, rows: int) -> NDArray[np.float64] | None:
             f"order='index' needs a pandas DataFrame, which has an index, not a {type(X).__name__}: sort the "
             "rows, and say order='rows'"
         )
-    index = X.index.to_numpy()
-    if index.dtype.kind == "M":
+    # Times of a zone would become objects: these are the same times, in UTC.
+    zoned = getattr(X.index, "tz", None) is not None
+    index = (X.index.tz_convert(None) if zoned else X.index).to_numpy()
+    if index.dtype.kind in "mM":
         if np.isnat(index).any():
             raise ValueError("the index of X has a time that is NaT: drop those rows")
-        return np.asarray((index - index.min()) / np.timedelta64(1, "s"), dtype=np.float64)
+        return np.asarray((index - index.min()) / np.timedelta64(1, "s"))
     if index.dtype.kind not in "iuf" or not np.isfinite(index).all():
         raise ValueError(
             f"order='index' takes times or finite numbers; the index of X holds {index.dtype}, {index[:1]}"

@@ -106,7 +106,7 @@ class Observations:
 
     def losses(self, fit: Fit) -> float:
         """The sum of the losses of a fit: of squared errors, for the square loss."""
-        known = self.known
+        known = self.used  # what counts for nothing may be predicted to be infinite
         predicted = ((self.X @ fit.L) @ fit.R.T + fit.intercept)[known]
         with np.errstate(over="ignore"):  # a candidate may predict an infinite count: it is not chosen
             losses = self.loss(predicted, self.Y[known])[0]
