@@ -21,6 +21,7 @@ from rankfold.kernels import formulas
 triton = pytest.importorskip("triton")
 tl = pytest.importorskip("triton.language")
 gpu = pytest.importorskip("rankfold.kernels.gpu")
+Memory = pytest.importorskip("gpu_memory").Memory
 pytestmark = pytest.mark.gpu
 HAS_GPU = torch.cuda.is_available()
 DEVICE = "cuda" if HAS_GPU else "cpu"
@@ -46,6 +47,7 @@ def _each_loss(w, y, constants, found, size, ROOM: tl.constexpr, LOSS: tl.conste
 
 @pytest.fixture(params=[2048, 7], ids=["lines", "pieces of lines"])
 def piece(request, monkeypatch):
+    Memory(monkeypatch)
     monkeypatch.setattr("rankfold.kernels.gpu.PIECE", request.param)
 
 

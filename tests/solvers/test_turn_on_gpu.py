@@ -17,6 +17,7 @@ from rankfold.solvers import turn_in_grams, turn_on_gpu
 from rankfold.solvers.turn_on_gpu import KnownThere, turned_on_gpu
 
 pytest.importorskip("triton")
+Memory = pytest.importorskip("gpu_memory").Memory
 pytestmark = pytest.mark.gpu
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SOLVER = rf.ConjugateGradient(metric="data")
@@ -41,12 +42,14 @@ def begun(rank, size=(8, 6), dtype=np.float64):
 def first():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rankfold.linalg.on_gpu.holds", is_torch_array)
-        return begun(2)
+        return begun(3)
 
 
 def assert_same_step(problem, state, monkeypatch, precision):
     """One step from a state, and one by the host."""
-    quick = SOLVER.step(problem, state)
+    with monkeypatch.context() as patch:
+        Memory(patch)
+        quick = SOLVER.step(problem, state)
     assert isinstance(quick.known, KnownThere)
     with monkeypatch.context() as patch:
         patch.setattr(turn_in_grams, "turned_on_gpu", lambda *_: (None, None))
