@@ -156,9 +156,11 @@ def used_only_in(parts: set[ast.AST], tree: ast.AST) -> set[str]:
 
 
 def silent_parts(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield hints, estimates of work, counts of looks, and keywords that promise nothing."""
+    """Yield hints and how they are made, estimates of work, counts of looks, and keywords that promise nothing."""
     match node:
         case ast.Expr(value=ast.Call(func=called)) if name_of(called) in HINTS:
+            yield node
+        case ast.FunctionDef(name=name) if name in HINTS:
             yield node
         case ast.AugAssign(target=used) | ast.Compare(left=used) if name_of(used) in WAITS:
             yield node

@@ -59,6 +59,7 @@ PLOT = "x = ax.plot(y, alpha=0.5, color=a + b, linewidth=1"
         ("w = 2\nw += a * b\nx = run(f, 1, w * 3, A)", {f"w = 2\nw += a * b\nx = run(f, {n}, w * 3, A)"
           for n in "02"}),
         ("x = sweep(f, 2 * a, b)", set()),
+        ("def prefetch(A, i):\n    if i > 2:\n        g(A, B=1)", set()),
         ("x = run(a, b, 2)", {"x = run(a, b, 3)", "x = run(a, b, 1)"}),
         (SPUN + "x = 1", {SPUN + "x = 2", SPUN + "x = 0"}),
         (PLOT + ", label=z)", {PLOT + ")"}),

@@ -67,14 +67,14 @@ def test_more_losses(loss):
 
 @pytest.mark.parametrize("number", range(5))
 def test_losses_are_those_of_the_formulas(number):
-    """Values and both derivatives, for small and large W, at each datum and beyond the bounds of huber."""
+    """Values and both derivatives, for small and large W, at each datum, at huber's bounds and beyond."""
     w, y = (A.ravel() for A in np.meshgrid(np.r_[np.linspace(-4, 4, 17), -40.0, 40.0], [0.0, 1.0]))
     found = torch.zeros((3, w.size), dtype=torch.float64, device=DEVICE)
-    constants = torch.tensor([0.75], dtype=torch.float64, device=DEVICE)
+    constants = torch.tensor([1.0], dtype=torch.float64, device=DEVICE)
     _each_loss[(1,)](
         *(torch.as_tensor(A, device=DEVICE) for A in (w, y)), constants, found, w.size, 64, number
     )
-    for part, expected in zip(found.cpu().numpy(), formulas.BUILT_IN[number](w, y, 0.75), strict=True):
+    for part, expected in zip(found.cpu().numpy(), formulas.BUILT_IN[number](w, y, 1.0), strict=True):
         assert_allclose(part, expected, rtol=1e-12, atol=1e-15)
 
 

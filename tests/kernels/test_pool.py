@@ -51,7 +51,7 @@ def test_threads_are_as_many_as_asked_for(monkeypatch, ours, openmp, expected):
 def test_threads_are_otherwise_as_many_as_processors(monkeypatch):
     for name in ("RANKFOLD_NUM_THREADS", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5}, raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0: {0, 3, 5}}[process], raising=False)
     assert pool.threads() == 3
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 7)
@@ -99,13 +99,13 @@ def meet(progress, wanted, seen, plain):  # type: ignore[no-untyped-def]
             raise ValueError
 
 
-@pytest.mark.parametrize("passes", [1, 2])
-def test_helpers_work_at_the_same_time_and_no_longer_than_the_call(monkeypatch, passes):
-    monkeypatch.setenv("RANKFOLD_NUM_THREADS", "3")
+@pytest.mark.parametrize(("passes", "threads"), [(1, 3), (2, 3), (1, 2)])
+def test_helpers_work_at_the_same_time_and_no_longer_than_the_call(monkeypatch, passes, threads):
+    monkeypatch.setenv("RANKFOLD_NUM_THREADS", str(threads))
     for _ in range(10):  # a caller that does not wait for the others may be the last by chance
-        seen = np.zeros((passes, 4), np.int64)
-        pool.run(meet, 3, 1e9, *((3, own, np.ones(1, np.bool_)) for own in seen))
-        assert seen.tolist() == [[3, 1, 1, 1]] * passes
+        seen = np.zeros((passes, threads + 1), np.int64)
+        pool.run(meet, threads, 1e9, *((threads, own, np.ones(1, np.bool_)) for own in seen))
+        assert seen.tolist() == [[threads] + [1] * threads] * passes
     assert not pool._team._desk[[team.STATE, team.FAILED]].any()
 
 
@@ -115,6 +115,29 @@ def test_a_helper_that_comes_too_late_does_nothing():
     own.lead(np.zeros((0, 2), np.int64), 2)  # both are woken, and there is nothing to do
     assert own._desk[team.STATE] == 0
     assert seen.tolist() == [1, 1]
+
+
+@compiled
+def come_in(desk):  # type: ignore[no-untyped-def]
+    return team._came_in(desk)
+
+
+@pytest.mark.parametrize(
+    ("state", "after"),
+    [
+        (0, None),
+        (team.TICKET - 1, None),  # all who may are inside
+        (team.TICKET, 1),
+        (2 * team.TICKET + 3, team.TICKET + 4),
+        (team.SLEEPS, None),
+        (team.SLEEPS + 1, None),
+    ],
+)
+def test_a_helper_comes_in_where_one_more_may(state, after):
+    desk = np.zeros(8, np.int64)
+    desk[team.STATE] = state
+    assert come_in(np.uintp(desk.ctypes.data)) == (after is not None)
+    assert desk[team.STATE] == (state if after is None else after)
 
 
 def test_an_error_in_a_kernel_with_helpers_reaches_the_caller(monkeypatch):
@@ -137,6 +160,19 @@ def test_what_a_thread_left_undone_is_done_in_the_end(monkeypatch):
     pool.run(kernel, 2, 1e9, ())
     assert calls == [1_333_333, 1_333_333]  # a tenth of the time, in looks
     assert offered == [0]  # a kernel in Python is nothing that threads without Python can call
+
+
+def test_all_passes_are_gone_through_again_if_a_thread_has_left_one(monkeypatch):
+    monkeypatch.setenv("RANKFOLD_NUM_THREADS", "2")
+    monkeypatch.setattr(pool._team, "lead", lambda jobs, helpers: None)
+    calls = []
+
+    def kernel(progress, name):
+        calls.append((name, int(progress[PATIENCE])))
+        progress[LEFT] = len(calls) == 2
+
+    pool.run(kernel, 2, 120_000, ("first",), ("second",))
+    assert calls == [("first", 60_000), ("second", 60_000)] * 2  # a millisecond at least
 
 
 def test_an_error_in_a_kernel_reaches_the_caller():
