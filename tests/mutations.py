@@ -156,7 +156,7 @@ def used_only_in(parts: set[ast.AST], tree: ast.AST) -> set[str]:
 
 
 def silent_parts(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield hints and how they are made, estimates of work, counts of looks, and keywords that promise nothing."""
+    """Yield hints, and how they are made, estimates of work, counts of looks, and `SILENT` keywords."""
     match node:
         case ast.Expr(value=ast.Call(func=called)) if name_of(called) in HINTS:
             yield node

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rankfold.kernels import pool, team
-from rankfold.kernels.chunks import LEFT, PATIENCE, add, chunks, look
+from rankfold.kernels.chunks import DONE, LEFT, PATIENCE, add, chunks, look
 from rankfold.kernels.compiling import compiled
 
 SCRIPT = """
@@ -115,6 +115,20 @@ def test_a_helper_that_comes_too_late_does_nothing():
     own.lead(np.zeros((0, 2), np.int64), 2)  # both are woken, and there is nothing to do
     assert own._desk[team.STATE] == 0
     assert seen.tolist() == [1, 1]
+
+
+def test_arguments_that_there_is_no_room_for_are_refused(monkeypatch):
+    """An array of one dimension is seven numbers to a kernel."""
+
+    def kernel(progress, number):
+        for _ in chunks(progress, number):
+            pass
+
+    monkeypatch.setattr("rankfold.kernels.chunks._ROOM", 8)
+    compiled(kernel, cache=False)(np.zeros(DONE, np.int64), 1)
+    monkeypatch.setattr("rankfold.kernels.chunks._ROOM", 7)
+    with pytest.raises(NotImplementedError, match="a kernel with so many arguments"):
+        compiled(kernel, cache=False)(np.zeros(DONE, np.int64), 1)
 
 
 @compiled
