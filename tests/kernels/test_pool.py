@@ -1,5 +1,7 @@
 """How many threads kernels use, and that each part of the work is done once."""
 
+import contextlib
+import ctypes
 import os
 import subprocess
 import sys
@@ -152,6 +154,28 @@ def test_a_helper_comes_in_where_one_more_may(state, after):
     desk[team.STATE] = state
     assert come_in(np.uintp(desk.ctypes.data)) == (after is not None)
     assert desk[team.STATE] == (state if after is None else after)
+
+
+@pytest.mark.parametrize(
+    ("codes", "fails"), [([0, 0], False), ([-2, 0], False), ([0, -1, 0], True), ([1, 0], True), ([7], True)]
+)
+def test_jobs_are_done_in_their_order_and_all_of_them_even_if_one_fails(codes, fails):
+    """By numba's codes, 0 and -2 are results, of which the latter is None."""
+    own, seen = team.Team(), []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64)
+    def job(argument):
+        seen.append(argument)
+        return codes[argument - 5]
+
+    address = ctypes.cast(job, ctypes.c_void_p).value
+    jobs = np.array([(address, 5 + k) for k in range(len(codes))])
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="a kernel failed") if fails else contextlib.nullcontext():
+            own.lead(jobs.copy(), 0)
+    assert seen == 2 * [5 + k for k in range(len(codes))]
+    own.lead(jobs[:0], 0)  # of which none fails
+    assert len(seen) == 2 * len(codes)
 
 
 def test_an_error_in_a_kernel_with_helpers_reaches_the_caller(monkeypatch):
