@@ -56,7 +56,7 @@ def piece(request, monkeypatch):
     [("square", True), ("logistic", False), pytest.param("huber", True, marks=pytest.mark.soak)],
 )
 def test_passes(piece, loss, weighted):
-    entries = draw(1, 4, 24, 0.5, weighted=weighted, loss=loss)
+    entries = draw(1, 5, 23, 0.5, weighted=weighted, loss=loss)  # programs take several lines, or pieces
     every_store.agrees_with_dense(build(entries), entries, loss, factors(entries.shape, 3))
 
 
@@ -79,7 +79,7 @@ def test_losses_are_those_of_the_formulas(number):
 
 
 def test_polynomial_of_most_terms(piece):
-    entries, (A, B, dA, dB, ddA, ddB) = draw(2, 4, 24, 0.5, weighted=True), factors((4, 24), 5, count=3)
+    entries, (A, B, dA, dB, ddA, ddB) = draw(2, 5, 12, 0.6, weighted=True), factors((5, 12), 5, count=3)
     coefficients = build(entries).polynomial((A, dA, ddA), (B, dB, ddB))
     times = np.linspace(-1, 1, 5)
     found = np.polynomial.polynomial.polyval(times, coefficients)
@@ -95,6 +95,17 @@ def test_polynomial_of_fewer_terms(terms):
     times = np.linspace(-1, 1, 5)
     found = np.polynomial.polynomial.polyval(times, coefficients)
     every_store.close(found, every_store.dense.curve_values(entries, Ls, Rs, times))
+
+
+@pytest.mark.parametrize("every", [2, 3])
+def test_a_sampled_polynomial_is_that_of_one_in_so_many_lines(every, monkeypatch):
+    Memory(monkeypatch)
+    entries, points = draw(3, 7, 6, 0.7, weighted=True), factors((7, 6), 3)
+    curves = points[::2], points[1::2]
+    found = build(entries).polynomial(*curves, every)
+    some, times = entries.take(entries.rows % every == 0), np.linspace(-1, 1, 4)
+    values = np.polynomial.polynomial.polyval(times, found)
+    every_store.close(values, every_store.dense.curve_values(some, *curves, times))
 
 
 def test_few_entries():
