@@ -124,7 +124,14 @@ def test_blocks_are_inverted_and_applied_as_on_the_host(rank, monkeypatch):
     exact = np.linalg.inv(2 * blocks + np.diag(ridge))
     assert_allclose(np.einsum("ikm,ikn->imn", *[inverse.cpu().double()] * 2), exact, rtol=1e-5, atol=1e-5)
     (found,) = applied(Applied(inverse, N, there(x)))
-    assert_allclose(found.cpu(), np.einsum("mn,ink,jk,ij->im", N, exact, N, x), rtol=2e-5, atol=2e-5)
+    expected = np.einsum("mn,ink,jk,ij->im", N, exact, N, x)
+    assert_allclose(found.cpu(), expected, rtol=2e-5, atol=2e-5)
+    for first in (0, 2):  # the other side may have more lines, or fewer
+        sides = [(inverse[first:], N, there(x[first:])), (inverse[2 - first :], N.T, there(-x[2 - first :]))]
+        found, other = applied(*(Applied(*side) for side in sides))
+        assert_allclose(found.cpu(), expected[first:], rtol=2e-5, atol=2e-5)
+        turned = -np.einsum("nm,ink,kj,ij->im", N, exact, N, x)
+        assert_allclose(other.cpu(), turned[2 - first :], rtol=2e-5, atol=2e-5)
     assert_allclose(diagonal_sums(there(blocks)), np.einsum("ikk->k", blocks), rtol=1e-12)
 
 
