@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 SWAPS = {
@@ -17,10 +17,14 @@ SWAPS = {
 }  # fmt: skip
 RENAMED = {"min": "max", "any": "all", "argmin": "argmax", "minimum": "maximum"}
 RENAMED |= {new: old for old, new in RENAMED.items()}
-# Keywords that promise nothing: how a warning is shown, a check of our own, speed.
-SILENT = {"stacklevel", "strict", "copy"}
+# Keywords that promise nothing: how a warning is shown, a check of our own, speed, how a plot looks.
+SILENT = {"stacklevel", "strict", "copy", "dpi", "figsize", "fontsize", "ha", "va", "linewidth", "markersize"}
+SILENT |= {"capsize", "frameon", "handlelength", "padding", "rwidth"}
+OF_AXES = {"alpha", "color"}  # such keywords, where axes are drawn on
 TYPES = {"TYPE_CHECKING", "TypeVar"}
 HINTS = {"prefetch"}  # calls that change no number, only how soon it is there
+ESTIMATES = {"run": 2, "sweep": 1}  # which argument of a call tells its work: for how many threads
+WAITS = {"looks"}  # counts of how long a thread has waited
 REMOVABLE = ast.Raise | ast.Break | ast.Continue | ast.Delete | ast.AugAssign
 Change = tuple[int, int, str]  # bytes start:end, replaced
 
@@ -108,9 +112,9 @@ def defaults_of(node: ast.FunctionDef | ast.ClassDef) -> list[ast.expr]:
     return [default for default in [*node.args.defaults, *node.args.kw_defaults] if default]
 
 
-def nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Walk, but not into what no test should pin: types, decorators, messages, hints."""
-    if isinstance(node, ast.Expr) and name_of(getattr(node.value, "func", None)) in HINTS:
+def nodes(node: ast.AST, silent: Container[ast.AST]) -> Iterator[ast.AST]:
+    """Walk, but not into what no test should pin: types, decorators, messages, what is `without_effect`."""
+    if node in silent:
         return
     yield node
     if isinstance(node, ast.Raise | ast.JoinedStr):
@@ -120,8 +124,52 @@ def nodes(node: ast.AST) -> Iterator[ast.AST]:
             continue
         for child in value if isinstance(value, list) else [value]:
             types = name_of(getattr(child, "test", getattr(child, "func", None))) in TYPES
-            if isinstance(child, ast.AST) and not types and getattr(child, "arg", "") not in SILENT:
-                yield from nodes(child)
+            if isinstance(child, ast.AST) and not types:
+                yield from nodes(child, silent)
+
+
+def without_effect(tree: ast.AST) -> set[ast.AST]:
+    """Return what changes no result: the `silent_parts`, and what is there for nothing else."""
+    found = {part for node in ast.walk(tree) for part in silent_parts(node)}
+    size = -1
+    while size < len(found):
+        size = len(found)
+        names = used_only_in(found, tree)
+        for node in ast.walk(tree):
+            match node:
+                case ast.Assign(targets=[ast.Tuple() as left], value=ast.Tuple() as right):
+                    pairs = zip(left.elts, right.elts, strict=False)
+                    found |= {value for target, value in pairs if name_of(target) in names}
+                case ast.Assign(targets=[target]) | ast.AugAssign(target=target) if name_of(target) in names:
+                    found.add(node)
+                case ast.For() | ast.If() | ast.While() if found.issuperset([*node.body, *node.orelse]):
+                    found.add(node)
+    return found
+
+
+def used_only_in(parts: set[ast.AST], tree: ast.AST) -> set[str]:
+    """Return the names that are used, in these parts only: anywhere else in the file, another one counts."""
+    inside = {id(node) for part in parts for node in ast.walk(part)}
+    used = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+    elsewhere = {node.id for node in used if id(node) not in inside}
+    return {node.id for node in used} - elsewhere
+
+
+def silent_parts(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield hints, and how they are made, estimates of work, counts of looks, and `SILENT` keywords."""
+    match node:
+        case ast.Expr(value=ast.Call(func=called)) if name_of(called) in HINTS:
+            yield node
+        case ast.FunctionDef(name=name) if name in HINTS:
+            yield node
+        case ast.AugAssign(target=used) | ast.Compare(left=used) if name_of(used) in WAITS:
+            yield node
+        case ast.Call():
+            place = ESTIMATES.get(name_of(node.func), len(node.args))
+            if len(node.args) > place + 1:
+                yield node.args[place]
+            on_axes = name_of(getattr(node.func, "value", None)) in {"ax", "axes"}
+            yield from (key for key in node.keywords if key.arg in SILENT or (on_axes and key.arg in OF_AXES))
 
 
 def name_of(node: object) -> str:
@@ -130,10 +178,11 @@ def name_of(node: object) -> str:
 
 def mutants(source: Source) -> list[Change]:
     """Return what may be changed, some of which may not be valid Python or make no difference."""
-    return sorted({change for node in nodes(source.tree) for change in changes(source, node)})
+    silent = without_effect(source.tree)
+    return sorted({change for node in nodes(source.tree, silent) for change in changes(source, node, silent)})
 
 
-def changes(source: Source, node: ast.AST) -> Iterator[Change]:
+def changes(source: Source, node: ast.AST, silent: Container[ast.AST]) -> Iterator[Change]:
     """Yield what may be changed at a node itself."""
     match node:
         case ast.Compare():
@@ -163,7 +212,7 @@ def changes(source: Source, node: ast.AST) -> Iterator[Change]:
             found = (inner.value for inner in ast.walk(node) if isinstance(inner, ast.Return))
             yield from (source.put(value, "None") for value in found if value)
         case ast.Call():
-            yield from dropped(source, node)
+            yield from dropped(source, node, silent)
     if isinstance(node, REMOVABLE) or is_second_assignment(node):
         yield source.put(node, "pass")
 
@@ -175,11 +224,11 @@ def swaps(source: Source, operators: Iterable[tuple[ast.AST, ast.AST, ast.AST]])
         yield from ((start, start + len(old), new) for new in others)
 
 
-def dropped(source: Source, call: ast.Call) -> Iterator[Change]:
+def dropped(source: Source, call: ast.Call, silent: Container[ast.AST]) -> Iterator[Change]:
     """Yield the call without each of its keywords."""
     arguments = [*call.args, *call.keywords]
     for k, argument in enumerate(arguments):
-        if isinstance(argument, ast.keyword) and argument.arg not in SILENT:
+        if isinstance(argument, ast.keyword) and argument not in silent:
             if k + 1 < len(arguments):
                 yield source.start(argument), source.start(arguments[k + 1]), ""
             else:

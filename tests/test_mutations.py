@@ -43,6 +43,33 @@ def test_mutants_are_small_changes_of_what_the_code_does(tmp_path, text, expecte
     assert changed(tmp_path, text) == expected
 
 
+HINT = "s = a + c\nfor k in range(s + 2):\n    if k > 3:\n        prefetch(B, s + k)\nprefetch(b)\n"
+SPUN = "looks = 0\nwhile looks < LIMIT and a[0]:\n    looks += 1\n"
+PLOT = "x = ax.plot(y, alpha=0.5, color=a + b, linewidth=1"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (HINT + "x = a + b", {HINT + "x = a - b"}),
+        ("a, b = 1, 2\nprefetch(a)\nx = b", {f"{new}\nprefetch(a)\nx = b"
+          for new in ("a, b = 1, 3", "a, b = 1, 1", "pass")}),
+        ("for k in x:\n    prefetch(B, k)\n    y[0] = z", {f"for k in x:\n    prefetch(B, k)\n    {new}"
+          for new in ("y[1] = z", "y[-1] = z", "pass")}),
+        ("w = 2\nw += a * b\nx = run(f, 1, w * 3, A)", {f"w = 2\nw += a * b\nx = run(f, {n}, w * 3, A)"
+          for n in "02"}),
+        ("x = sweep(f, 2 * a, b)", set()),
+        ("def prefetch(A, i):\n    if i > 2:\n        g(A, B=1)", set()),
+        ("x = run(a, b, 2)", {"x = run(a, b, 3)", "x = run(a, b, 1)"}),
+        (SPUN + "x = 1", {SPUN + "x = 2", SPUN + "x = 0"}),
+        (PLOT + ", label=z)", {PLOT + ")"}),
+        ("x = add(y, alpha=t)", {"x = add(y)"}),
+    ],
+)  # fmt: skip
+def test_what_changes_no_result_is_left_alone(tmp_path, text, expected):
+    assert changed(tmp_path, text) == expected
+
+
 def test_a_module_without_tests_is_an_error():
     with pytest.raises(SystemExit, match="which tests"):
         concerning(PACKAGE / "nothing.py")

@@ -9,11 +9,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 import rankfold as rf
 from entries.stores import draw, on_gpu
 from rankfold.entries.arrays import like, near
+from rankfold.linalg import on_gpu as tall_on_gpu
 from rankfold.linalg import primitives
 from rankfold.linalg.lines import Applied, applied, diagonal_sums, inverted
 from test_line_systems import PIVOTS, leaves_out_what_is_lost
 
 pytest.importorskip("triton")
+Memory = pytest.importorskip("gpu_memory").Memory
 pytestmark = pytest.mark.gpu
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -49,6 +51,25 @@ def test_grams_add_up_many_chunks(monkeypatch):
     monkeypatch.setattr("rankfold.kernels.gpu_tall._MOST_CHUNKS", 3)
     A, B = tall(700, 5, 0), tall(700, 5, 1)
     assert_allclose(primitives.grams([(A, B)])[0][0], (A.T @ B).cpu(), rtol=1e-12, atol=1e-12)
+
+
+def test_tall_arrays_are_left_as_they_are_and_nothing_beside_them_is_read(monkeypatch):
+    memory = Memory(monkeypatch)
+    monkeypatch.setattr("rankfold.kernels.gpu_tall._MOST_CHUNKS", 2)
+
+    def lent(A, empty_like=tall_on_gpu.empty_like):
+        memory.lend(out := empty_like(A))
+        return out
+
+    monkeypatch.setattr(tall_on_gpu, "empty_like", lent)
+    A, B, S = tall(1030, 3, 0), tall(5, 3, 1), np.random.default_rng(2).standard_normal((3, 3))
+    memory.lend(A, B)
+    for Z, (found,) in zip((A, B), primitives.grams([(A, A)], [(B, B)]), strict=True):
+        assert_allclose(found, (Z.T @ Z).cpu(), rtol=1e-12)
+    left, right = primitives.sums([(A[:300], S), (A[300:600], 2.0)], [(B, S)])
+    expected = np.asarray(A[:300].cpu()) @ S + 2 * np.asarray(A[300:600].cpu())
+    assert_allclose(left.cpu(), expected, rtol=1e-12, atol=1e-12)
+    assert_allclose(right.cpu(), np.asarray(B.cpu()) @ S, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("rank", [1, 5, 16])
@@ -90,7 +111,8 @@ def test_other_arrays_take_the_long_way(arrays, monkeypatch):
 
 
 @pytest.mark.parametrize("rank", [1, 3, 9])
-def test_blocks_are_inverted_and_applied_as_on_the_host(rank):
+def test_blocks_are_inverted_and_applied_as_on_the_host(rank, monkeypatch):
+    Memory(monkeypatch)
     rng = np.random.default_rng(rank)
     Q = rng.standard_normal((7, rank, 2 * rank)) / (2 * rank) ** 0.5
     blocks, N = Q @ Q.transpose(0, 2, 1), rng.standard_normal((rank, rank))
@@ -102,7 +124,14 @@ def test_blocks_are_inverted_and_applied_as_on_the_host(rank):
     exact = np.linalg.inv(2 * blocks + np.diag(ridge))
     assert_allclose(np.einsum("ikm,ikn->imn", *[inverse.cpu().double()] * 2), exact, rtol=1e-5, atol=1e-5)
     (found,) = applied(Applied(inverse, N, there(x)))
-    assert_allclose(found.cpu(), np.einsum("mn,ink,jk,ij->im", N, exact, N, x), rtol=2e-5, atol=2e-5)
+    expected = np.einsum("mn,ink,jk,ij->im", N, exact, N, x)
+    assert_allclose(found.cpu(), expected, rtol=2e-5, atol=2e-5)
+    for first in (0, 2):  # the other side may have more lines, or fewer
+        sides = [(inverse[first:], N, there(x[first:])), (inverse[2 - first :], N.T, there(-x[2 - first :]))]
+        found, other = applied(*(Applied(*side) for side in sides))
+        assert_allclose(found.cpu(), expected[first:], rtol=2e-5, atol=2e-5)
+        turned = -np.einsum("nm,ink,kj,ij->im", N, exact, N, x)
+        assert_allclose(other.cpu(), turned[2 - first :], rtol=2e-5, atol=2e-5)
     assert_allclose(diagonal_sums(there(blocks)), np.einsum("ikk->k", blocks), rtol=1e-12)
 
 

@@ -91,6 +91,14 @@ def test_stripes_and_threads_change_nothing(monkeypatch, weighted):
         close(one, three)
 
 
+def test_threads_write_to_no_room_that_they_share():
+    cost = rf.Multinomial(*drawn())
+    cost._room[:] = -1.0
+    everything(cost)
+    assert cost._layout[-1] is cost._room
+    assert_array_equal(cost._room, -1.0)
+
+
 def test_a_table_of_planted_logits_is_learned():
     rng = np.random.default_rng(0)
     W = 2 * rng.standard_normal((150, 2)) @ rng.standard_normal((2, 60))

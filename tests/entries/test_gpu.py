@@ -21,6 +21,7 @@ from rankfold.kernels import formulas
 triton = pytest.importorskip("triton")
 tl = pytest.importorskip("triton.language")
 gpu = pytest.importorskip("rankfold.kernels.gpu")
+Memory = pytest.importorskip("gpu_memory").Memory
 pytestmark = pytest.mark.gpu
 HAS_GPU = torch.cuda.is_available()
 DEVICE = "cuda" if HAS_GPU else "cpu"
@@ -46,6 +47,7 @@ def _each_loss(w, y, constants, found, size, ROOM: tl.constexpr, LOSS: tl.conste
 
 @pytest.fixture(params=[2048, 7], ids=["lines", "pieces of lines"])
 def piece(request, monkeypatch):
+    Memory(monkeypatch)
     monkeypatch.setattr("rankfold.kernels.gpu.PIECE", request.param)
 
 
@@ -54,7 +56,7 @@ def piece(request, monkeypatch):
     [("square", True), ("logistic", False), pytest.param("huber", True, marks=pytest.mark.soak)],
 )
 def test_passes(piece, loss, weighted):
-    entries = draw(1, 4, 24, 0.5, weighted=weighted, loss=loss)
+    entries = draw(1, 5, 23, 0.5, weighted=weighted, loss=loss)  # programs take several lines, or pieces
     every_store.agrees_with_dense(build(entries), entries, loss, factors(entries.shape, 3))
 
 
@@ -65,19 +67,19 @@ def test_more_losses(loss):
 
 @pytest.mark.parametrize("number", range(5))
 def test_losses_are_those_of_the_formulas(number):
-    """Values and both derivatives, for small and large W, at each datum and beyond the bounds of huber."""
+    """Values and both derivatives, for small and large W, at each datum, at huber's bounds and beyond."""
     w, y = (A.ravel() for A in np.meshgrid(np.r_[np.linspace(-4, 4, 17), -40.0, 40.0], [0.0, 1.0]))
     found = torch.zeros((3, w.size), dtype=torch.float64, device=DEVICE)
-    constants = torch.tensor([0.75], dtype=torch.float64, device=DEVICE)
+    constants = torch.tensor([1.0], dtype=torch.float64, device=DEVICE)
     _each_loss[(1,)](
         *(torch.as_tensor(A, device=DEVICE) for A in (w, y)), constants, found, w.size, 64, number
     )
-    for part, expected in zip(found.cpu().numpy(), formulas.BUILT_IN[number](w, y, 0.75), strict=True):
+    for part, expected in zip(found.cpu().numpy(), formulas.BUILT_IN[number](w, y, 1.0), strict=True):
         assert_allclose(part, expected, rtol=1e-12, atol=1e-15)
 
 
 def test_polynomial_of_most_terms(piece):
-    entries, (A, B, dA, dB, ddA, ddB) = draw(2, 4, 24, 0.5, weighted=True), factors((4, 24), 5, count=3)
+    entries, (A, B, dA, dB, ddA, ddB) = draw(2, 5, 12, 0.6, weighted=True), factors((5, 12), 5, count=3)
     coefficients = build(entries).polynomial((A, dA, ddA), (B, dB, ddB))
     times = np.linspace(-1, 1, 5)
     found = np.polynomial.polynomial.polyval(times, coefficients)
@@ -93,6 +95,17 @@ def test_polynomial_of_fewer_terms(terms):
     times = np.linspace(-1, 1, 5)
     found = np.polynomial.polynomial.polyval(times, coefficients)
     every_store.close(found, every_store.dense.curve_values(entries, Ls, Rs, times))
+
+
+@pytest.mark.parametrize("every", [2, 3])
+def test_a_sampled_polynomial_is_that_of_one_in_so_many_lines(every, monkeypatch):
+    Memory(monkeypatch)
+    entries, points = draw(3, 7, 6, 0.7, weighted=True), factors((7, 6), 3)
+    curves = points[::2], points[1::2]
+    found = build(entries).polynomial(*curves, every)
+    some, times = entries.take(entries.rows % every == 0), np.linspace(-1, 1, 4)
+    values = np.polynomial.polynomial.polyval(times, found)
+    every_store.close(values, every_store.dense.curve_values(some, *curves, times))
 
 
 def test_few_entries():

@@ -22,6 +22,32 @@ def store_beyond():
         registers.store(A, np.uint64(2), registers.load(A, np.uint64(1), 3))
     kernel(A)
 
+def four_beyond():
+    @compiled
+    def kernel(x, p):
+        return registers.lane(registers.load_four(x, p), 3)
+    x = np.arange(7.0)
+    assert kernel(x, np.uint64(3)) == 6
+    kernel(x, np.uint64(4))
+
+def first_beyond():
+    @compiled
+    def kernel(A, i, out):
+        registers.store(out, i - np.uint64(1), registers.load_first(A, i, 3, 2))
+    out = np.ones((1, 2))
+    kernel(2 * A, np.uint64(1), out)
+    assert out.tolist() == [[2, 2]]
+    kernel(A, np.uint64(2), np.ones((2, 2)))
+
+def wide_beyond():
+    @compiled
+    def kernel(A, i, out):
+        registers.store(out, np.uint64(0), registers.load_wide(A, i, 3))
+    A, out = np.arange(6, dtype=np.float32).reshape(2, 3), np.zeros((1, 3))
+    kernel(A, np.uint64(1), out)
+    assert out.tolist() == [[3, 4, 5]]
+    kernel(A, np.uint64(2), out)
+
 def gather_beyond():
     run(sweeps.product(3), 1, 1e9, (bounds, indptr, indices, np.uint64(0), np.ones(2), A, A.copy()))
 
@@ -29,7 +55,7 @@ def count_beyond():
     edges, counts = np.array([0, 2], np.uint64), np.zeros((1, 2), np.uint64)
     run(sorting._count, 1, 1, (edges, indices, np.uint64(0), counts))
 
-for attempt in (store_beyond, gather_beyond, count_beyond):
+for attempt in (store_beyond, four_beyond, first_beyond, wide_beyond, gather_beyond, count_beyond):
     try:
         attempt()
     except IndexError as error:
@@ -50,7 +76,10 @@ def checked(tmp_path_factory):
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("attempt", ["store_beyond", "gather_beyond", "count_beyond"])
+@pytest.mark.parametrize(
+    "attempt",
+    ["store_beyond", "four_beyond", "first_beyond", "wide_beyond", "gather_beyond", "count_beyond"],
+)
 def test_an_index_beyond_the_array_raises(checked, attempt):
     """In numba's own indexing, and in the rows that go through registers, which numba knows nothing of."""
     assert f"{attempt} index is out of bounds" in checked

@@ -27,16 +27,18 @@ def test_logistic_far_out():
 
 
 def test_huber_joins_square_and_its_tangent():
-    value, first, _ = Loss.huber(2.0)(np.array([1.0, 5.0, -5.0]), 0.0)
-    assert_allclose(value, [1, 16, 16])
-    assert_allclose(first, [2, 4, -4])
+    value, first, second = Loss.huber(2.0)(np.array([1.0, 2.0, -2.0, 5.0, -5.0]), 0.0)
+    assert_allclose(value, [1, 4, 4, 16, 16])
+    assert_allclose(first, [2, 4, -4, 4, -4])
+    assert_allclose(second, [2, 2, 2, 0, 0])  # the square's, where they meet
 
 
 def test_squared_hinge_pays_for_missing_the_margin():
-    value, first, second = Loss.named("squared_hinge")(np.array([2.0, 0.5, -1.0]), np.array([1.0, 1.0, 0.0]))
-    assert_allclose(value, [0, 0.25, 0])
-    assert_allclose(first, [0, -1, 0])
-    assert_allclose(second, [0, 2, 0])
+    w, y = np.array([2.0, 0.5, -1.0, 0.5, 1.0]), np.array([1.0, 1.0, 0.0, 0.0, 1.0])
+    value, first, second = Loss.named("squared_hinge")(w, y)
+    assert_allclose(value, [0, 0.25, 0, 2.25, 0])
+    assert_allclose(first, [0, -1, 0, 3, 0])
+    assert_allclose(second, [0, 2, 0, 2, 0])
 
 
 def test_which_losses_may_be_negative():

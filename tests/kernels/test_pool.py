@@ -1,5 +1,7 @@
 """How many threads kernels use, and that each part of the work is done once."""
 
+import contextlib
+import ctypes
 import os
 import subprocess
 import sys
@@ -8,7 +10,7 @@ import numpy as np
 import pytest
 
 from rankfold.kernels import pool, team
-from rankfold.kernels.chunks import LEFT, PATIENCE, add, chunks, look
+from rankfold.kernels.chunks import DONE, LEFT, PATIENCE, add, chunks, look
 from rankfold.kernels.compiling import compiled
 
 SCRIPT = """
@@ -51,7 +53,7 @@ def test_threads_are_as_many_as_asked_for(monkeypatch, ours, openmp, expected):
 def test_threads_are_otherwise_as_many_as_processors(monkeypatch):
     for name in ("RANKFOLD_NUM_THREADS", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5}, raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0: {0, 3, 5}}[process], raising=False)
     assert pool.threads() == 3
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 7)
@@ -99,13 +101,13 @@ def meet(progress, wanted, seen, plain):  # type: ignore[no-untyped-def]
             raise ValueError
 
 
-@pytest.mark.parametrize("passes", [1, 2])
-def test_helpers_work_at_the_same_time_and_no_longer_than_the_call(monkeypatch, passes):
-    monkeypatch.setenv("RANKFOLD_NUM_THREADS", "3")
+@pytest.mark.parametrize(("passes", "threads"), [(1, 3), (2, 3), (1, 2)])
+def test_helpers_work_at_the_same_time_and_no_longer_than_the_call(monkeypatch, passes, threads):
+    monkeypatch.setenv("RANKFOLD_NUM_THREADS", str(threads))
     for _ in range(10):  # a caller that does not wait for the others may be the last by chance
-        seen = np.zeros((passes, 4), np.int64)
-        pool.run(meet, 3, 1e9, *((3, own, np.ones(1, np.bool_)) for own in seen))
-        assert seen.tolist() == [[3, 1, 1, 1]] * passes
+        seen = np.zeros((passes, threads + 1), np.int64)
+        pool.run(meet, threads, 1e9, *((threads, own, np.ones(1, np.bool_)) for own in seen))
+        assert seen.tolist() == [[threads] + [1] * threads] * passes
     assert not pool._team._desk[[team.STATE, team.FAILED]].any()
 
 
@@ -115,6 +117,65 @@ def test_a_helper_that_comes_too_late_does_nothing():
     own.lead(np.zeros((0, 2), np.int64), 2)  # both are woken, and there is nothing to do
     assert own._desk[team.STATE] == 0
     assert seen.tolist() == [1, 1]
+
+
+def test_arguments_that_there_is_no_room_for_are_refused(monkeypatch):
+    """An array of one dimension is seven numbers to a kernel."""
+
+    def kernel(progress, number):
+        for _ in chunks(progress, number):
+            pass
+
+    monkeypatch.setattr("rankfold.kernels.chunks._ROOM", 8)
+    compiled(kernel, cache=False)(np.zeros(DONE, np.int64), 1)
+    monkeypatch.setattr("rankfold.kernels.chunks._ROOM", 7)
+    with pytest.raises(NotImplementedError, match="a kernel with so many arguments"):
+        compiled(kernel, cache=False)(np.zeros(DONE, np.int64), 1)
+
+
+@compiled
+def come_in(desk):  # type: ignore[no-untyped-def]
+    return team._came_in(desk)
+
+
+@pytest.mark.parametrize(
+    ("state", "after"),
+    [
+        (0, None),
+        (team.TICKET - 1, None),  # all who may are inside
+        (team.TICKET, 1),
+        (2 * team.TICKET + 3, team.TICKET + 4),
+        (team.SLEEPS, None),
+        (team.SLEEPS + 1, None),
+    ],
+)
+def test_a_helper_comes_in_where_one_more_may(state, after):
+    desk = np.zeros(8, np.int64)
+    desk[team.STATE] = state
+    assert come_in(np.uintp(desk.ctypes.data)) == (after is not None)
+    assert desk[team.STATE] == (state if after is None else after)
+
+
+@pytest.mark.parametrize(
+    ("codes", "fails"), [([0, 0], False), ([-2, 0], False), ([0, -1, 0], True), ([1, 0], True), ([7], True)]
+)
+def test_jobs_are_done_in_their_order_and_all_of_them_even_if_one_fails(codes, fails):
+    """By numba's codes, 0 and -2 are results, of which the latter is None."""
+    own, seen = team.Team(), []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64)
+    def job(argument):
+        seen.append(argument)
+        return codes[argument - 5]
+
+    address = ctypes.cast(job, ctypes.c_void_p).value
+    jobs = np.array([(address, 5 + k) for k in range(len(codes))])
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="a kernel failed") if fails else contextlib.nullcontext():
+            own.lead(jobs.copy(), 0)
+    assert seen == 2 * [5 + k for k in range(len(codes))]
+    own.lead(jobs[:0], 0)  # of which none fails
+    assert len(seen) == 2 * len(codes)
 
 
 def test_an_error_in_a_kernel_with_helpers_reaches_the_caller(monkeypatch):
@@ -137,6 +198,19 @@ def test_what_a_thread_left_undone_is_done_in_the_end(monkeypatch):
     pool.run(kernel, 2, 1e9, ())
     assert calls == [1_333_333, 1_333_333]  # a tenth of the time, in looks
     assert offered == [0]  # a kernel in Python is nothing that threads without Python can call
+
+
+def test_all_passes_are_gone_through_again_if_a_thread_has_left_one(monkeypatch):
+    monkeypatch.setenv("RANKFOLD_NUM_THREADS", "2")
+    monkeypatch.setattr(pool._team, "lead", lambda jobs, helpers: None)
+    calls = []
+
+    def kernel(progress, name):
+        calls.append((name, int(progress[PATIENCE])))
+        progress[LEFT] = len(calls) == 2
+
+    pool.run(kernel, 2, 120_000, ("first",), ("second",))
+    assert calls == [("first", 60_000), ("second", 60_000)] * 2  # a millisecond at least
 
 
 def test_an_error_in_a_kernel_reaches_the_caller():

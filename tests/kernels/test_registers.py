@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from numba import types
 from numpy.testing import assert_allclose
 
+from rankfold.kernels import registers
 from rankfold.kernels.compiling import compiled
 from rankfold.kernels.registers import held, lane, load, load_four, several, totals
 
@@ -33,6 +35,30 @@ def test_four_numbers_are_loaded_from_any_place(dtype):
     x, found = np.arange(10, dtype=dtype), np.zeros(4)
     compiled(kernel, cache=False)(x, np.uint64(5), found)
     assert found.tolist() == [5, 6, 7, 8]
+
+
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [("+avx2,+avx512f", [24, 24, 12, 8, 6, 1, 1]), ("+avx2", [15, 7, 5, 3, 1, 1, 1])],
+)
+def test_as_many_rows_are_held_as_registers_of_the_processor_have_room_for(features, expected, monkeypatch):
+    monkeypatch.setattr(registers, "get_host_cpu_features", lambda: features)
+    assert [held(length) for length in (1, 8, 9, 17, 32, 104, 200)] == expected
+    assert several(9) is (expected[2] >= 6)
+
+
+@pytest.mark.parametrize(
+    ("length", "kind", "widths"),
+    [
+        (1, types.float64, [1]),
+        (8, types.float64, [8]),
+        (31, types.float64, [8, 8, 8, 4, 2, 1]),
+        (21, types.float32, [16, 4, 1]),
+        (40, types.float32, [16, 16, 8]),
+    ],
+)
+def test_a_row_is_full_vectors_and_then_powers_of_two(length, kind, widths):
+    assert registers.Row(length, kind).widths == widths
 
 
 def test_entries_come_by_fours_where_six_rows_fit_into_registers():

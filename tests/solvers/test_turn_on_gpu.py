@@ -16,7 +16,9 @@ from rankfold.linalg.primitives import on_host
 from rankfold.solvers import turn_in_grams, turn_on_gpu
 from rankfold.solvers.turn_on_gpu import KnownThere, turned_on_gpu
 
-pytest.importorskip("triton")
+triton = pytest.importorskip("triton")
+tl = pytest.importorskip("triton.language")
+Memory = pytest.importorskip("gpu_memory").Memory
 pytestmark = pytest.mark.gpu
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SOLVER = rf.ConjugateGradient(metric="data")
@@ -41,12 +43,16 @@ def begun(rank, size=(8, 6), dtype=np.float64):
 def first():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rankfold.linalg.on_gpu.holds", is_torch_array)
-        return begun(2)
+        return begun(3)
 
 
 def assert_same_step(problem, state, monkeypatch, precision):
     """One step from a state, and one by the host."""
-    quick = SOLVER.step(problem, state)
+    with monkeypatch.context() as patch:
+        Memory(patch)
+        # So few rows a program that some have none of the shorter side.
+        patch.setattr(gpu_turn, "beside_rows", lambda rank: {**gpu_turn.layout(rank), "ROWS": 2})
+        quick = SOLVER.step(problem, state)
     assert isinstance(quick.known, KnownThere)
     with monkeypatch.context() as patch:
         patch.setattr(turn_in_grams, "turned_on_gpu", lambda *_: (None, None))
@@ -145,6 +151,21 @@ def test_it_waits_twice(first, monkeypatch):
     assert isinstance(state.known, KnownThere)
     assert np.isfinite([state.value, state.gradient_norm]).all()
     assert len(waits) == 2
+
+
+@triton.jit
+def _inverted(A, out, R: tl.constexpr, RP: tl.constexpr):
+    gpu_turn._kept(out, 0, gpu_turn._inverses(gpu_turn._of(A, 0, R, RP), R, RP), R, RP)
+
+
+def test_pairs_are_inverted_whose_pivots_are_elsewhere():
+    pair = np.array([[[0, -2, 0], [0, 0, 4], [-8, 0, 1]], [[1e-18, 1, 0], [-1, 1, 3], [0, 2, 0.5]]])
+    found = torch.zeros((2, 3, 3), dtype=torch.float64, device=DEVICE)
+    _inverted[(1,)](torch.as_tensor(pair, device=DEVICE), found, 3, 4)
+    assert_allclose(on_host(found), np.linalg.inv(pair), rtol=1e-13, atol=1e-13)
+    with np.errstate(all="ignore"):
+        _inverted[(1,)](torch.as_tensor(pair * [[[1]], [[0]]], device=DEVICE), found, 3, 4)
+    assert np.isfinite(on_host(found)).tolist() == [[[True] * 3] * 3, [[False] * 3] * 3]
 
 
 @pytest.mark.parametrize("number", [0.0, 1.0, -1.0, 0.1, 1e300, -3e-310, np.pi])

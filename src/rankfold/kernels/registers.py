@@ -163,7 +163,7 @@ def load_wide(typing: Any, A: Any, i: Any, rank: Any) -> Any:
     row, held = Row(rank.literal_value, types.float64), Row(1, A.dtype).scalar
 
     def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        start = _address(context, builder, A, args[0], args[1], row.length)
+        start = checked_address(context, builder, A, args[0], args[1], row.length)
         loaded = []
         for offset, vector in zip(itertools.accumulate(row.widths[:-1], initial=0), row.vectors, strict=True):
             narrow = ir.VectorType(held, vector.count)
