@@ -154,6 +154,21 @@ def test_repr_shows_both_ends(trace):
     assert len(repr(ODD).splitlines()) == 4
 
 
+def test_eight_rows_are_shown_and_of_more_the_first_three_and_the_last_four():
+    rows = [TraceRow(k, 10.0**-k, 3.0, 0.25, note="n" * k) for k in range(9)]
+    assert repr(Trace(rows[:2])).splitlines() == [
+        "Trace of 2 rows",
+        "iteration  value  gradient norm  seconds  step  backtracks  inner iterations  note",
+        "        0      1              3     0.25   nan           0                 0",
+        "        1    0.1              3     0.25   nan           0                 0     n",
+    ]
+    for count, shown in ((8, [*"01234567"]), (9, [*"012", "...", *"5678"])):
+        lines = repr(Trace(rows[:count])).splitlines()
+        assert [line.split()[0] for line in lines[2:]] == shown
+        assert len({line.index(line.split()[0]) + len(line.split()[0]) for line in lines[2:]}) == 1
+        assert len(lines[1]) == len(lines[-1])
+
+
 def test_an_array_without_a_column_is_no_trace_but_for_the_counted_blocks():
     whole = np.asarray(Trace([TraceRow(0, 4.0, 2.0, 0.0)]))
     for name in whole.dtype.names:
