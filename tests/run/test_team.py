@@ -123,3 +123,20 @@ def test_a_process_that_cannot_write_its_part_tells_the_others(tmp_path):
     with pytest.raises(OSError, match="full"):
         write_parts(tmp_path, 5, others, full)
     assert others.heard == [1.0]
+
+
+def test_a_run_of_several_asks_each_once_and_stops_where_anybody_was_asked_to():
+    problem, others, seen = make_problem(), Others(), []
+    problem.cost.places = (SimpleNamespace(group=others),) * 2
+    result = minimize(problem, Script((3.0, 2.0)), max_iterations=5, callback=seen.append)
+    assert result.stop_reason == "stopped by the callback at iteration 0"
+    assert (len(seen), result.seconds) == (1, 77.0)
+    (what, text), (_, asked, interrupted, _) = others.heard
+    assert (what, asked, interrupted) == ("arguments", False, False)
+    assert text == f"Script() {problem.geometry!r} 5 1e-10 None"
+    others.heard.clear()
+    minimize(problem, Script((3.0, 2.0)), max_iterations=5, callback=lambda progress: True)
+    assert others.heard[1][1:3] == (True, False)
+    others.heard.clear()
+    minimize(problem, Script((3.0, 2.0)), max_iterations=5)
+    assert others.heard[1][1:3] == (False, False)
