@@ -87,6 +87,13 @@ def test_torch_tensors_come_back_as_they_were():
         assert torch.equal(again, tensor)
 
 
+def test_a_tensor_of_a_device_that_is_not_here_is_refused():
+    pytest.importorskip("torch")
+    tree = {"torch": "a", "device": "xpu:99"}
+    with pytest.raises(ValueError, match="it holds a tensor on the device 'xpu:99', which is not here: "):
+        Unpacker({}, {"a": np.ones(2)}).unpack(tree)
+
+
 def test_an_array_that_occurs_twice_is_stored_once():
     array = np.ones(3)
     packer = Packer(declared_classes(HeavyBall(), Flat((1, 1), 1)))

@@ -125,9 +125,9 @@ def test_a_process_that_cannot_write_its_part_tells_the_others(tmp_path):
     assert others.heard == [1.0]
 
 
-def test_a_run_of_several_asks_each_once_and_stops_where_anybody_was_asked_to():
+def test_a_run_of_several_asks_each_once_and_stops_where_anybody_was_asked_to(monkeypatch):
     problem, others, seen = make_problem(), Others(), []
-    problem.cost.places = (SimpleNamespace(group=others),) * 2
+    monkeypatch.setattr(type(problem.cost), "places", (SimpleNamespace(group=others),) * 2)
     result = minimize(problem, Script((3.0, 2.0)), max_iterations=5, callback=seen.append)
     assert result.stop_reason == "stopped by the callback at iteration 0"
     assert (len(seen), result.seconds) == (1, 77.0)
