@@ -190,3 +190,23 @@ def test_a_folder_is_opened_with_the_memory_of_its_sort_or_other(tmp_path):
     path = sort_into(tmp_path / "s", tuple(draw().columns), memory=MEMORY + 7).path
     assert SortedFolder.open(path).store.memory == MEMORY + 7
     assert SortedFolder.open(path, memory=5e7).store.memory == 5e7
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1,2,1e-100,1\n3,4,1,1e-100\n", None),  # each column has one that is not too small
+        ("1,2,0,0\n3,4,1,1\n", None),
+        ("1,2,1,1e-100\n3,4,1,1e-100\n", "weights holds no number beyond 1e-100"),
+        ("1,2,1e-100,1\n3,4,-1e-100,1\n", "values holds no number beyond 1e-100"),
+    ],
+)
+@pytest.mark.parametrize("batch", [1, 5])
+def test_values_and_weights_are_large_enough_somewhere_in_all_files(tmp_path, text, message, batch):
+    (tmp_path / "a.csv").write_text(text)
+    with tiny(batch=batch):
+        if message is None:
+            assert len(sort_into(tmp_path / "s", tmp_path / "a.csv", range(4))) == 2
+        else:
+            with pytest.raises(ValueError, match=message):
+                sort_into(tmp_path / "s", tmp_path / "a.csv", range(4))

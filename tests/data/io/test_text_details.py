@@ -7,6 +7,7 @@ import pytest
 
 from rankfold.data import DataFileError, LabelIndex, Triples, read_pairs, read_triples, write_triples
 from rankfold.data.io import limits, text
+from rankfold.data.io.files import matching_files
 from rankfold.data.io.limits import LONGEST_LINE, MOST_COLUMNS, check_expansion
 from rankfold.data.io.lines import blocks, lines_from
 from rankfold.data.io.text import is_number, lines_of_entries, may_hide_text, sniff
@@ -186,6 +187,16 @@ def test_of_files_read_together_the_first_names_the_columns_and_an_empty_one_is_
         read_triples([tmp_path / "a.csv", tmp_path / "b.csv"])
     with pytest.raises(ValueError, match="there are no files: give one at least"):
         read_triples([])
+
+
+def test_patterns_stand_for_the_files_there_are_in_order_and_names_for_themselves(tmp_path):
+    for name in ("b.csv", "a.csv", "a[b].csv", "c.txt"):
+        (tmp_path / name).write_text("")
+    found = matching_files([tmp_path / "*.csv", str(tmp_path / "a[b].csv"), tmp_path / "none.csv"])
+    assert [path.name for path in found] == ["a.csv", "a[b].csv", "b.csv", "a[b].csv", "none.csv"]
+    assert [path.name for path in matching_files([tmp_path / "[ac].*"])] == ["a.csv", "c.txt"]
+    with pytest.raises(FileNotFoundError, match=r"x\*\.csv: no file has such a name; is the folder right"):
+        matching_files([tmp_path / "x*.csv"])
 
 
 WHO, FILMS = LabelIndex(2, np.array(["ann", "bob"])), LabelIndex(2, np.array(["Alien", "Heat"]))
