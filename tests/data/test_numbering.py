@@ -24,7 +24,9 @@ FAR = 10**12
     ],
     ids=lambda names: str(names.dtype),
 )
-def test_numbers_take_little_room_and_labels_keep_their_type(names):
+@pytest.mark.parametrize("block", [1, 2, 1 << 18])
+def test_numbers_take_little_room_and_labels_keep_their_type(monkeypatch, names, block):
+    monkeypatch.setattr("rankfold.data.numbering._BLOCK", block)
     labels, numbers = numbered(names)
     assert labels.dtype == (np.dtype("U1") if names.dtype == object else names.dtype)
     assert labels.tolist() == sorted(set(names.tolist()))

@@ -140,3 +140,9 @@ def test_a_run_of_several_asks_each_once_and_stops_where_anybody_was_asked_to(mo
     others.heard.clear()
     minimize(problem, Script((3.0, 2.0)), max_iterations=5)
     assert others.heard[1][1:3] == (False, False)
+
+
+def test_ctrl_c_ends_a_step_of_one_alone_and_waits_for_that_of_several(monkeypatch):
+    monkeypatch.setattr("rankfold.run.team.interruptible", lambda call, *args: ("may end", call(*args)))
+    assert Team(None).interruptible(max, 1, 2) == ("may end", 2)
+    assert Team(Others()).interruptible(max, 1, 2) == 2

@@ -65,6 +65,13 @@ def test_a_sample_of_a_square_matrix_is_of_its_rows():
     assert part.observed.size == np.isin(rows, chosen).sum()
 
 
+def test_a_sample_has_entries_that_come_twice_twice():
+    rows = np.repeat(np.arange(300), 2)
+    cost = rf.Completion(rows, np.zeros(600, int), np.arange(600.0), (300, 1), duplicates="keep")
+    part, chosen = sample_lines(cost, 300, seed=0), sampled(cost, 300, seed=0)
+    assert sorted(part.observed.by_row.data[:, 0]) == sorted([*(2 * chosen), *(2 * chosen + 1)])
+
+
 def test_a_column_that_ran_away_is_counted_as_a_row_is():
     data = rf.data.random_completion((60, 50), 2, 2.5, 0, condition=10, min_per_line=True)
     cost, R = rf.Completion.from_triples(data), data.R.copy()
@@ -76,19 +83,19 @@ def test_a_column_that_ran_away_is_counted_as_a_row_is():
     assert str(verdict).startswith("a wrong minimum, at a misfit of 0.4; ")
 
 
-@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("rank", [1, 2, 3])
 def test_a_start_is_perturbed_by_a_part_of_each_singular_pair(rank):
-    """Of a point of rank 1, the pair that it lacks is drawn as large as the one that it has."""
-    data = rf.data.random_completion((12, 9), 2, 2.0, 0, condition=3)
-    problem = rf.Problem.of(rf.Completion.from_triples(data), 2)
+    """Of a point of lower rank, the pairs that it lacks are drawn as large as the least that it has."""
+    data = rf.data.random_completion((12, 9), 3, 1.5, 0, condition=3)
+    problem = rf.Problem.of(rf.Completion.from_triples(data), 3)
     geometry = problem.with_rank(rank).geometry
     x = geometry.from_factors(data.L[:, :rank], data.R[:, :rank])
     L, R = problem.geometry.factors(perturbed(problem, x, np.random.default_rng(7)))
     U, s, V = map(np.asarray, svd_of_product(*geometry.factors(x)))
-    s, rng = np.append(s, s[:1])[:2], np.random.default_rng(7)
+    s, rng = np.append(s, [s[-1]] * (3 - rank)), np.random.default_rng(7)
     due = []
     for Q, d in ((U, 12), (V, 9)):
-        whole = np.zeros((d, 2))
+        whole = np.zeros((d, 3))
         whole[:, :rank] = Q
-        due.append((whole + 0.3 / np.sqrt(d) * rng.standard_normal((d, 2))) * np.sqrt(s))
+        due.append((whole + 0.3 / np.sqrt(d) * rng.standard_normal((d, 3))) * np.sqrt(s))
     np.testing.assert_allclose(L @ R.T, due[0] @ due[1].T, atol=1e-12 * s[0])
