@@ -123,3 +123,8 @@ def test_an_error_is_relative_to_a_matrix_of_finite_factors_alone(side):
     factors[side][1, 0] = np.inf
     with pytest.raises(ValueError, match="L and R must be finite"):
         instance.relative_error(*factors)
+
+
+def test_an_error_is_that_of_factors_in_lists_too():
+    instance = random_completion((6, 4), 2, 0.8, 0)
+    assert instance.relative_error((2 * instance.L).tolist(), instance.R.tolist()) == pytest.approx(1.0)

@@ -222,3 +222,11 @@ def test_a_first_line_of_which_one_label_is_known_is_a_pair(monkeypatch, content
 def test_pairs_of_a_tsv_are_split_at_tabs_whatever_the_delimiter():
     (batch,) = read_pairs(io.BytesIO(b"ann\tHeat\n"), WHO, FILMS, format="tsv", delimiter=";")
     assert (batch.rows.tolist(), batch.cols.tolist()) == ([0], [1])
+
+
+@pytest.mark.parametrize(
+    ("content", "place"), [(",Heat\nbob,Heat\n", "1: column '0'"), ("bob,\n", "1: column '1'")]
+)
+def test_a_pair_lacks_no_label_from_the_first_on(content, place):
+    with pytest.raises(DataFileError, match=f"the stream, line {place} is empty: ''"):
+        list(read_pairs(io.BytesIO(content.encode()), WHO, FILMS, header=False))
