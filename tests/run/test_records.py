@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass, field, replace
 from math import inf, nan
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -85,6 +86,13 @@ def test_torch_tensors_come_back_as_they_were():
         assert again.dtype == dtype
         assert again.stride() == tensor.stride()
         assert torch.equal(again, tensor)
+
+
+def test_a_tensor_of_a_device_that_is_not_here_is_refused():
+    pytest.importorskip("torch")
+    tree = {"torch": "a", "device": "xpu:99"}
+    with pytest.raises(ValueError, match="it holds a tensor on the device 'xpu:99', which is not here: "):
+        Unpacker({}, {"a": np.ones(2)}).unpack(tree)
 
 
 def test_an_array_that_occurs_twice_is_stored_once():
@@ -202,3 +210,54 @@ def test_what_a_file_refers_to_too_often_is_refused():
         unpacker._array("a")
     with pytest.raises(ValueError, match="refers to 'a' more than 100 times"):
         unpacker._array("a")
+
+
+@dataclass(frozen=True)
+class Later:
+    a: int
+    b: int = 5
+    c: int = field(default=2, init=False)
+    d: tuple = field(default_factory=tuple)
+
+    def __post_init__(self):
+        if self.a < 0:
+            raise ValueError("a is below 0")
+
+
+class Named(NamedTuple):
+    a: int
+    b: int = 7
+
+
+@pytest.mark.parametrize(
+    ("cls", "parts", "due"),
+    [
+        (Later, {"a": 1, "d": {"tuple": []}}, (1, 5, 2, ())),
+        (Later, {"a": 1, "c": 9, "d": {"tuple": [3]}}, (1, 5, 9, (3,))),
+        (Named, {"a": 1}, (1, 7)),
+        (Named, {"b": 1, "a": 2}, (2, 1)),
+        (Later, {"a": 1}, r"its Later has the fields \['a'\], not \['a', 'b', 'c', 'd'\]"),
+        (Later, {"a": 1, "d": 0, "e": 0}, r"its Later has the fields \['a', 'd', 'e'\], not"),
+        (Later, {"a": -1, "d": 0}, "a is below 0"),
+        (Named, {"b": 1}, r"its Named has the fields \['b'\], not \['a', 'b'\]"),
+        (Named, {"a": 1, "c": 1}, r"its Named has the fields \['a', 'c'\], not"),
+    ],
+)
+def test_a_record_may_lack_what_has_a_default_and_nothing_else(cls, parts, due):
+    unpacker = Unpacker({cls.__name__: cls}, {})
+    tree = {"record": cls.__name__, "fields": parts}
+    if isinstance(due, str):
+        with pytest.raises(ValueError, match=due):
+            unpacker.unpack(tree)
+    else:
+        names = cls._fields if cls is Named else "abcd"
+        back = unpacker.unpack(tree)
+        assert (type(back), tuple(getattr(back, name) for name in names)) == (cls, due)
+
+
+@pytest.mark.parametrize(
+    "tree", [[1], {"array": 5}, {"tuple": 5}, {"scalar": "a"}, {"torch": "a", "device": "cpu:1234"}]
+)
+def test_forms_that_no_value_has(tree):
+    with pytest.raises((TypeError, ValueError), match=r"no value has the form|not iterable|has 1 dimensions"):
+        Unpacker({}, {"a": np.ones(2)}).unpack(tree)

@@ -157,11 +157,23 @@ def test_tolerance_is_relative_to_the_value_at_zero():
     assert result.trace[-1].value <= 1e-6 * problem.cost.value_at_zero < result.trace[-2].value
 
 
-def test_tolerance_is_left_out_where_it_has_no_scale(monkeypatch):
+@pytest.mark.parametrize(
+    ("scale", "nonnegative", "tolerance"),
+    [(-1.0, True, 0.5), (0.0, True, 0.5), (np.inf, True, 0.5), (2.0, False, 0.5), (2.0, True, 0)],
+)
+def test_tolerance_is_left_out_where_it_has_no_scale(monkeypatch, scale, nonnegative, tolerance):
     problem = make_problem()
-    monkeypatch.setattr(type(problem.cost), "value_at_zero", -1.0)
-    result = minimize(problem, Script((-5.0, -6.0)), max_iterations=3)
+    monkeypatch.setattr(type(problem.cost), "value_at_zero", scale)
+    monkeypatch.setattr(type(problem.cost), "nonnegative", nonnegative)
+    result = minimize(problem, Script((0.0, -5.0, -6.0)), max_iterations=3, tolerance=tolerance)
     assert result.stop_reason == "3 iterations done, the limit is 3"
+
+
+def test_tolerance_is_a_part_of_a_value_at_zero_however_small(monkeypatch):
+    problem = make_problem()
+    monkeypatch.setattr(type(problem.cost), "value_at_zero", 1e-9)
+    result = minimize(problem, Script((1.0, 6e-10, 4e-10)), tolerance=0.5)
+    assert (result.stop_reason, result.converged) == ("value 4e-10 <= 0.5 × 1e-09", True)
 
 
 @pytest.mark.parametrize("stationary", [False, True])

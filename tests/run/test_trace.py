@@ -154,6 +154,21 @@ def test_repr_shows_both_ends(trace):
     assert len(repr(ODD).splitlines()) == 4
 
 
+def test_eight_rows_are_shown_and_of_more_the_first_three_and_the_last_four():
+    rows = [TraceRow(k, 10.0**-k, 3.0, 0.25, note="n" * k) for k in range(9)]
+    assert repr(Trace(rows[:2])).splitlines() == [
+        "Trace of 2 rows",
+        "iteration  value  gradient norm  seconds  step  backtracks  inner iterations  note",
+        "        0      1              3     0.25   nan           0                 0",
+        "        1    0.1              3     0.25   nan           0                 0     n",
+    ]
+    for count, shown in ((8, [*"01234567"]), (9, [*"012", "...", *"5678"])):
+        lines = repr(Trace(rows[:count])).splitlines()
+        assert [line.split()[0] for line in lines[2:]] == shown
+        assert len({line.index(line.split()[0]) + len(line.split()[0]) for line in lines[2:]}) == 1
+        assert len(lines[1]) == len(lines[-1])
+
+
 def test_an_array_without_a_column_is_no_trace_but_for_the_counted_blocks():
     whole = np.asarray(Trace([TraceRow(0, 4.0, 2.0, 0.0)]))
     for name in whole.dtype.names:
@@ -170,3 +185,40 @@ def test_columns_have_their_types_whatever_the_rows_hold():
     for trace in (Trace([]), Trace([TraceRow(0, 1, 2, 0)])):  # whole numbers, and no numbers at all
         for name, kind in get_type_hints(TraceRow).items():
             assert trace[name].dtype.kind == kinds[kind]
+
+
+def test_what_is_no_array_of_a_trace_is_refused():
+    whole = np.asarray(Trace([TraceRow(k, 4.0, 2.0, 0.0) for k in range(2)]))
+    kinds = [(name, whole.dtype[name]) for name in whole.dtype.names]
+    others = [
+        whole.reshape(1, 2),
+        np.zeros(3),
+        whole.astype([kinds[1], kinds[0], *kinds[2:]]),
+        whole.astype([("iteration", float), *kinds[1:]]),
+        whole.astype([*kinds[:-1], ("note", "S3")]),
+        np.zeros(2, [*kinds, ("more", int)]),
+    ]
+    for array in others:
+        with pytest.raises(ValueError, match="no trace has the shape"):
+            Trace.from_array(array)
+    assert repr(list(Trace.from_array(whole[:1]))) == repr([TraceRow(0, 4.0, 2.0, 0.0)])
+
+
+def test_a_trace_that_another_has_grown_from_has_its_own_rows_alone():
+    rows = [TraceRow(k, 3.0 - k, 1.0, 0.5 * k, note="n" * k) for k in range(4)]
+    start = Trace(rows[:2])
+    longer = start.extended(rows[2]).extended(rows[3])
+    assert (start[-1], start[-2], start[1], longer[-1], longer[-4]) == (
+        rows[1],
+        rows[0],
+        rows[1],
+        rows[3],
+        rows[0],
+    )
+    assert (list(start), len(longer)) == (rows[:2], 4)
+    assert start["value"].tolist() == np.asarray(start)["value"].tolist() == [3.0, 2.0]
+    assert np.asarray(start).dtype["note"] == np.dtype("U1")
+    assert len(start.to_pandas()) == 2
+    for key in (2, -3):
+        with pytest.raises(IndexError, match=f"row {key} of a trace of 2 rows"):
+            start[key]

@@ -53,6 +53,14 @@ def test_as_many_ranks_as_nine_tenths_of_the_entries_determine(entries, rank):
     assert largest_rank(cost) == rank
 
 
+def test_a_rank_with_just_so_many_degrees_of_freedom_is_tried():
+    """2 (5 + 6 − 2) = 0.9 · 20; and of many entries in few places no rank is above the smaller side."""
+    rows, cols = np.divmod(np.arange(20), 4)
+    assert largest_rank(rf.Completion(rows, np.where(cols == 3, rows % 3 + 3, cols), 1.0 + rows, (5, 6))) == 2
+    rows, cols = np.divmod(np.arange(12) % 4, 2)
+    assert largest_rank(rf.Completion(rows, cols, 1.0 + rows, (2, 2), duplicates="keep")) == 2
+
+
 def test_the_same_seed_chooses_alike():
     cost = cost_of(3, seed=0, noise=0.05)
     assert rf.choose_rank(cost, seed=1).errors == rf.choose_rank(cost, seed=1).errors

@@ -105,6 +105,14 @@ def test_a_worse_fit_is_not_kept(monkeypatch):
     assert retried(cost, 2).result.value == 0.5
 
 
+def test_a_fit_that_is_no_better_is_not_judged(monkeypatch):
+    cost, _ = scripted(monkeypatch, [WRONG, FITS])
+    fitted = retrying.minimize
+    monkeypatch.setattr(retrying, "minimize", lambda *a, **k: replace(fitted(*a, **k), value=1.0))
+    found = retried(cost, 2, tries=2)
+    assert (found.verdict.kind, found.tries) == (WRONG, 2)
+
+
 def test_a_perturbed_start_is_near_but_for_lines_that_ran_away():
     data, cost = drawn()
     problem = rf.Problem.of(cost, 2)

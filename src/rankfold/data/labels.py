@@ -112,8 +112,9 @@ class LabelIndex:
         if self.labels is None:
             if not pa.types.is_integer(names.type):
                 plain = pc.match_substring_regex(names, _CANONICAL_POSITION)
-                names = pc.if_else(plain, names, None).cast("int64")
-            found = np.asarray(names.fill_null(UNKNOWN).to_numpy(zero_copy_only=False))
+                names = pc.if_else(plain, names, None)
+            # Beyond 64 bits signed, a number becomes one below 0.
+            found = np.asarray(names.cast("int64", safe=False).fill_null(UNKNOWN).to_numpy())
             return np.where((found >= 0) & (found < self.size), found, UNKNOWN).astype(np.int64)
         if self.integers and names.type == pa.int64() and self.labels.dtype == np.int64:
             known = pa.array(self.labels)

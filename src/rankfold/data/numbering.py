@@ -7,6 +7,7 @@ equal ones are equal whatever array they came in, and different ones stay differ
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -150,10 +151,8 @@ def _objects(column: Labels, where: str) -> Labels:
         whole = np.array([_is_whole(element) for element in column.tolist()], dtype=bool)
         refuse(~(text if text.any() else whole), column, where, _ONE_KIND)
     for dtype in (np.int64, np.uint64):
-        try:
+        with suppress(OverflowError):
             return np.array([int(element) for element in column.tolist()], dtype=dtype)
-        except OverflowError:
-            continue
     limits = np.iinfo(np.int64)
     outside = np.array([not limits.min <= int(element) <= limits.max for element in column.tolist()])
     raise ValueError(

@@ -173,8 +173,8 @@ def _coordinates(
 ) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
     dtype = index_dtype(shape)
     rows, cols = np.empty(len(positions), dtype), np.empty(len(positions), dtype)
-    np.floor_divide(positions, shape[1], out=rows, casting="same_kind")
-    np.remainder(positions, shape[1], out=cols, casting="same_kind")
+    np.floor_divide(positions, shape[1], out=rows)
+    np.remainder(positions, shape[1], out=cols)
     return rows, cols
 
 

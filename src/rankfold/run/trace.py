@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from math import isfinite, nan
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_type_hints, overload
@@ -170,9 +171,9 @@ class Trace:
     def __repr__(self) -> str:
         rows = [_cells(row) for row in self]
         if len(rows) > 8:
-            rows = [*rows[:3], ["..."] + [""] * (len(_SHOWN) - 1), *rows[-4:]]
+            rows = [*rows[:3], ["..."], *rows[-4:]]
         table = [[name.replace("_", " ") for name in _SHOWN], *rows]
-        widths = [max(len(line[column]) for line in table) for column in range(len(_SHOWN))]
+        widths = [max(map(len, column)) for column in zip_longest(*table, fillvalue="")]
         lines = ["  ".join(map(str.rjust, line, widths)).rstrip() for line in table]
         return "\n".join([f"Trace of {len(self)} rows", *lines])
 

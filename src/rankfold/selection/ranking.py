@@ -37,7 +37,7 @@ def judged(
     """
     (users, items, gains), (who, what) = relevant, listed
     keys, wanted = (u.astype(np.int64) * shape[1] + j for u, j in ((users, items), (who, what)))
-    order, best = np.argsort(keys, kind="stable"), np.argsort(-gains, kind="stable")
+    order, best = np.argsort(keys, kind="stable"), np.argsort(-gains)
     worth = np.where(what < 0, 0.0, _looked_up(keys[order], gains[order], wanted))
     lists, ideal = ((who, worth), (users[best], gains[best]))
     size = shape[0], k

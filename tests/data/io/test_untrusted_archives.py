@@ -51,6 +51,7 @@ def refused(tmp_path, name, data, message):
         ({"data": np.array([1, 1, np.inf])}, "entry 3 is inf"),
         ({"shape": np.array([2, 10**12])}, "a matrix of 1,000,000,000,000 columns"),
         ({"shape": np.array([2, -3])}, "a matrix of -3 columns"),
+        ({"shape": np.array([-3, 3])}, "a matrix of -3 rows"),
         ({"shape": np.array([2, 3, 1])}, "shape holds 3 numbers"),
         ({"format": b"lil"}, "format is 'lil'"),
     ],
@@ -114,8 +115,10 @@ def test_every_sparse_format_holds_what_scipy_says(kind, make, compressed):
         ({"rows": np.array([[0], [1]])}, "rows holds int64 in 2 dimensions"),
         ({"values": np.array([1, 1j])}, "values holds complex numbers"),
         ({"values": np.array(["1", "2"])}, "values holds text"),
+        ({"values": np.array([0, 0x7FA00000], np.uint32).view(np.float32)}, "entry 2 is nan"),  # signalling
         ({"row_labels": np.array(["a", "a"])}, "row_labels holds 'a' twice"),
         ({"col_labels": np.array([7, 7])}, "col_labels holds 7 twice"),
+        ({"row_labels": np.array(["a", "b", "b"]), "shape": np.array([3, 2])}, "row_labels holds 'b' twice"),
         ({"col_labels": np.array([1.5, 2.5])}, "col_labels holds floating point numbers"),
         ({"row_labels": np.array([0x110000, 1], np.uint32).view("U1")}, "no Unicode text"),
         ({"rows": np.array([0, 2**63], np.uint64)}, "rows of entry 2 is 9223372036854775808"),
@@ -170,6 +173,11 @@ def header(shape, descr="'<f8'"):
         (header("(2,)", "'<U0'"), "text of no length"),
         (b"\x93NUMPY\x02\x00\xff\xff\xff\x7f" + bytes(9), "a header of 2,147,483,647 bytes"),
         (b"PK", "is no array"),
+        (header("(2,)").replace(b"NUMPY", b"NUMPX") + bytes(16), "is no array"),
+        (header("(2,)").replace(b"Y\x01", b"Y\x04") + bytes(16), "is no array"),
+        (header("(2,)")[:11], "is no array"),
+        (header("(2,)".ljust(9947)) + bytes(16), "a header of 10,001 bytes"),
+        (header("('a',)") + bytes(16), "no array of numbers or strings"),
         (header("(10000000,)") + bytes(8 * 10**7), "its arrays would take 80,000,560 bytes or more"),
     ],
 )
@@ -212,4 +220,34 @@ def test_arrays_of_one_column_after_the_other_are_read_so():
 def test_an_encrypted_archive(tmp_path):
     data = bytearray(archive(**GOOD))
     data[data.index(b"PK\x01\x02") + 8] |= 1
-    refused(tmp_path, "x.npz", bytes(data), "is encrypted")
+    refused(tmp_path, "x.npz", bytes(data), "is encrypted, or compressed by another method")
+
+
+def test_an_array_whose_compressed_bytes_end_too_early(tmp_path):
+    data = bytearray(with_member("values", header("(2,)") + bytes(8), zipfile.ZIP_STORED))
+    place = data.rindex(b"PK\x01\x02") + 24  # of the last member, how long it is
+    data[place : place + 4] = (len(header("(2,)")) + 16).to_bytes(4, "little")
+    refused(tmp_path, "x.npz", bytes(data), r"'values\.npy' ends too early")
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+@pytest.mark.parametrize("length", [128, 10_000])
+def test_headers_of_every_version_are_read_up_to_the_longest(version, length):
+    plain = io.BytesIO()
+    np.lib.format.write_array(plain, np.array([5.0, 7.0]), version)
+    start, room = plain.getvalue(), 2 if version == (1, 0) else 4
+    text = start[8 + room : -16].rstrip().ljust(length - 1) + b"\n"
+    content = start[:8] + len(text).to_bytes(room, "little") + text + start[-16:]
+    back = read_triples(io.BytesIO(with_member("values", content)), format="npz")
+    assert back.values.tolist() == [5.0, 7.0]
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_members_are_stored_or_deflated(tmp_path, method):
+    data = with_member("values", header("(2,)") + bytes(16), method)
+    refused(tmp_path, "x.npz", data, r"'values\.npy' is encrypted, or compressed by another method than def")
+
+
+def test_arrays_that_nobody_asked_for_are_not_read():
+    data = archive(**GOOD, more=np.array([None], dtype=object))
+    assert len(read_triples(io.BytesIO(data), format="npz")) == 2

@@ -174,8 +174,7 @@ class LabelColumn:
             self.integers.append(batch.cast("int64").to_numpy())
             return
         self._become_dictionary()
-        if not pa.types.is_dictionary(batch.type):
-            batch = batch.dictionary_encode()
+        batch = batch.dictionary_encode()  # itself, if it is one
         if self.text and not pa.types.is_integer(batch.dictionary.type):
             self._become_strings()
             trimmed = pc.utf8_trim_whitespace(batch.dictionary)
