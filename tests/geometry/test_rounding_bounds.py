@@ -87,3 +87,25 @@ def test_columns_of_any_length_are_independent_above_eight_roundings_of_the_long
     for least, dependent in ((30 * eps, False), (3 * eps, True)):
         Y = (np.eye(4, 2) * [1.0, least]).astype(dtype)
         assert bool(EuclideanFullColumnRank().flaw(Y)) == dependent
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("geometry", [rf.Embedded, rf.Polar, rf.FullRank, rf.SubspaceProjection])
+def test_factors_may_have_zeros(geometry):
+    geometry = geometry((5, 4), 2)
+    x = geometry.from_svd(np.eye(5, 2), np.array([3.0, 2.0]), np.eye(4, 2))
+    xi = geometry.random_tangent(x, 0)
+    zero = geometry.zero(x)
+    assert all(np.all(part == 0) for part in zero)
+    Ls, Rs = geometry.line(x, xi)
+    W = np.diag([3.0, 2.0, 0, 0, 0])[:, :4]
+    assert_allclose(Ls[0] @ Rs[0].T, W, atol=1e-14)
+    dL, dR = geometry.tangent_factors(x, xi)
+    L, R = geometry.factors(x)
+    assert_allclose(Ls[1] @ Rs[0].T + Ls[0] @ Rs[1].T, dL @ R.T + L @ dR.T, atol=1e-14)
+    y = geometry.retract(x, zero)
+    A, B = geometry.factors(y)
+    assert_allclose(A @ B.T, W, atol=1e-14)
+    if geometry.has_lift:
+        lifted = geometry.lift(x, dL, dR)
+        assert all(np.all(np.isfinite(part)) for part in lifted)

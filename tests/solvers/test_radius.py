@@ -87,3 +87,34 @@ def test_where_the_model_promises_nothing_it_ends(monkeypatch, note, rho, statio
         0.0,
         2.0,
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "there", "decrease", "noise"),
+    [(16.0, 12.0, 4.0, 0.0), (16.0, 17.0, 4.0, 0.0), (16.0, 12.0, 1.0, 1.0), (900.0, 900.0, 2.0, 1.0)],
+)
+def test_each_step_tells_the_products_that_it_took(monkeypatch, value, there, decrease, noise):
+    """Taken, rejected, without a promise, and at zero."""
+    asked = []
+
+    def truncated_cg(*given):
+        asked.append(given)
+        return (Proposal(2.0, "eta", decrease, True),), 5
+
+    monkeypatch.setattr(trust_region, "truncated_cg", truncated_cg)
+    solver = rf.TrustRegion(theta=0.5, kappa=0.25, max_inner=6, preconditioner="mine")
+    monkeypatch.setattr(rf, "TrustRegion", lambda: solver)
+    metric = SimpleNamespace(formed=None, moved=lambda place: "moved")
+    after, here, _ = stepped(monkeypatch, value, there, decrease, noise, pending=(), metric=metric)
+    assert asked == [(here, 9.0, 0.5, 0.25, 6, "mine")]
+    assert (after.report.inner_iterations, after.report.radius) == (5, 2.0)
+
+
+def test_a_metric_preconditions_unless_a_preconditioner_was_given():
+    formed = SimpleNamespace(formed="blocks", preconditioned="by blocks")
+    plain = SimpleNamespace(formed=None)
+    for given, metric, due in (
+        (None, formed, "by blocks"), (None, plain, None), ("mine", formed, "mine"), ("mine", plain, "mine"),
+    ):  # fmt: skip
+        state = SimpleNamespace(metric=metric)
+        assert rf.TrustRegion(preconditioner=given)._preconditioner(state) == due

@@ -16,7 +16,9 @@ from rankfold.solvers.line_search import (
     _largest_root,
     _roots,
     armijo,
+    at_noise_floor,
     exact,
+    minimiser,
     sampled,
     wolfe,
 )
@@ -113,3 +115,46 @@ def test_a_root_that_cancels_in_cardano_s_formula_has_all_its_digits(p, q):
     for _ in range(5):
         due -= (due**3 + p * due + q) / (3 * due**2 + p)
     assert _largest_root(0.0, p, q) == pytest.approx(due, rel=4e-16)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-100, 1e100])
+@pytest.mark.parametrize(
+    ("roots", "largest"), [((1, -2, 4), 4), ((1, 2, -7), -7), ((3, 1j, -1j), 3), ((0.5, 2j, -2j), 0.5)]
+)
+def test_the_largest_root_is_found_in_any_unit(roots, largest, unit):
+    _, b, c, d = np.poly(roots).real
+    assert _largest_root(b * unit, c * unit**2, d * unit**3) == pytest.approx(largest * unit, rel=1e-14)
+
+
+@pytest.mark.parametrize("size", [1e-30, 1.0, 1e30])
+def test_one_coefficient_may_be_nearly_all_there_is_of_a_cubic(size):
+    assert _largest_root(0.0, 0.0, size**3) == pytest.approx(-size)
+    assert abs(_largest_root(0.0, -(size**2), 1e-20 * size**3)) == pytest.approx(size)
+    assert _largest_root(size, 0.0, 1e-20 * size**3) == pytest.approx(-size)
+
+
+def test_a_polynomial_without_slopes_has_no_minimum():
+    assert minimiser(np.array([3.0])) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("curvature", "t", "slope", "floor"),
+    [
+        (0.0, 2.0, -500.0, True),
+        (0.0, 2.0, -500.5, False),
+        (-1.0, 2.0, -500.0, True),
+        (np.inf, 2.0, -500.0, True),
+        (np.nan, 2.0, -500.0, True),
+        (0.001, 9.0, -1.0, True),
+        (0.001, 9.0, -1.1, False),
+        (1000.0, 1e9, -1000.0, True),
+        (None, 0.0, -1e9, True),
+    ],
+)
+def test_a_gain_of_a_thousand_roundings_is_none(curvature, t, slope, floor):
+    """That of Newton's step where the line curves upwards; else, of the guess, if one was needed."""
+    geometry = SimpleNamespace(inner=lambda x, xi, eta: xi * eta)
+    here = SimpleNamespace(
+        x=0, noise=1.0, problem=SimpleNamespace(geometry=geometry), hessian=lambda xi: curvature
+    )
+    assert at_noise_floor(here, 1.0, slope, t) == floor
