@@ -158,3 +158,10 @@ def test_a_gain_of_a_thousand_roundings_is_none(curvature, t, slope, floor):
         x=0, noise=1.0, problem=SimpleNamespace(geometry=geometry), hessian=lambda xi: curvature
     )
     assert at_noise_floor(here, 1.0, slope, t) == floor
+
+
+@pytest.mark.parametrize("pair", [0.3 + 1j, -0.4 + 2j])
+@pytest.mark.parametrize("root", [1e-7, -3e-6])
+def test_the_only_real_root_has_all_its_digits_beside_a_pair_that_is_larger(pair, root):
+    _, b, c, d = np.poly([root, pair, pair.conjugate()]).real
+    assert _largest_root(b, c, d) == pytest.approx(root, rel=1e-14)

@@ -107,7 +107,7 @@ def test_a_model_of_a_gradient_that_is_zero_has_nothing_to_minimise():
 
 @pytest.mark.parametrize(
     ("limit", "rows", "cols"),
-    [(5.0, [2], [1]), (4.9, [0, 2], [0, 1]), (7.0, [2], []), (6.9, [2], [1]), (9.0, [2], []), (99.0, [2], [])],
+    [(5.0, [2], [1]), (4.9, [0, 2], [0, 1]), (7.0, [2], []), (6.9, [2], [1]), (99.0, [2], [])],
 )
 def test_lines_beyond_the_limit_are_far_and_if_none_is_the_farthest(monkeypatch, limit, rows, cols):
     given = np.array([5.0, 4.0, 9.0]), np.array([4.95, 7.0])
