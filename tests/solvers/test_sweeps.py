@@ -138,3 +138,23 @@ def test_shrunken_least_squares_are_ridge_regressions_in_turn(
     if clear:
         L, R = problem.geometry.factors(found)
         assert_allclose(L @ R.T, due[-1], atol=1e-6 * np.abs(due[-1]).max())
+
+
+@pytest.mark.parametrize(
+    ("misfits", "sweeps"),
+    [
+        ((1.0, 0.5, 0.49, 0.48, 0.47), 4),
+        ((1.0, 0.95, 0.8, 0.79, 0.78), 5),
+        ((1.0, 0.95, 0.9, 0.89), 3),
+        ((1.0, 0.9, 0.8, 0.7, 0.68, 0.67), 6),
+    ],
+)
+def test_two_half_sweeps_in_turn_that_gain_less_than_a_tenth_are_still(monkeypatch, misfits, sweeps):
+    taken = iter(misfits)
+    told = {"_FAINT": 0.0, "_LEVERAGE": np.inf, "_CLEAR": np.inf, "_OUTSTANDING": np.inf, "_PATIENCE": 3}
+    for name, value in (told | {"_misfit": lambda *_: next(taken)}).items():
+        monkeypatch.setattr(shrinking, name, value)
+    *_, problem = problem_of((30, 25), 2, 4.0, seed=0)
+    x0 = problem.start()
+    assert shrunk(problem, x0) is None
+    assert len(misfits) - len(list(taken)) == sweeps
