@@ -8,6 +8,7 @@ import torch
 from numpy.testing import assert_array_equal
 
 import rankfold as rf
+from rankfold.geometry import base
 from rankfold.geometry import lazily as module
 from rankfold.geometry.lazily import introduce, lazily, made, takes_sums
 from rankfold.linalg.tall import Tall
@@ -63,3 +64,17 @@ def test_all_that_will_be_multiplied_is_learnt_in_one_pass_over_each_side(monkey
     assert right[0] == (next(iter(B.terms)), next(iter(D.terms)))
     assert right[1] == (next(iter(C.terms)), next(iter(A.terms)))
     assert set(left[1:]) == {(one, other) for one in E.terms for other in F.terms}
+
+
+def test_of_a_tall_field_on_a_gpu_only_its_gram_is_fetched(monkeypatch):
+    """Small ones, square ones and vectors are looked at whole."""
+    embedded, fetched = rf.Embedded((9, 3), 3), []
+    x = embedded.random_point(0)
+    monkeypatch.setattr(base.on_gpu, "holds", lambda y: True)
+    monkeypatch.setattr(base, "on_host", lambda y: fetched.append(y.shape) or y)
+    embedded.validate(x)
+    assert fetched == [(3,), (3, 3)]
+    with pytest.raises(ValueError, match="U has entries that are NaN or infinite"):
+        embedded.validate(x._replace(U=np.where(np.eye(9, 3) == 1, np.nan, x.U)))
+    with pytest.raises(ValueError, match="U must have orthonormal columns"):
+        embedded.validate(x._replace(U=2 * x.U))
