@@ -124,3 +124,15 @@ def test_of_rows_that_processes_share_each_draws_its_own(monkeypatch):
     assert_array_equal(base.normal(rng, (5, 2), None), due)
     single = base.normal(np.random.default_rng(0), (5, 2), np.zeros(1, np.float32))
     assert_array_equal(single, due.astype(np.float32))
+
+
+def test_which_geometries_keep_the_factors_and_which_can_be_lifted_to():
+    found = {name: VARIANTS[name].example for name in VARIANTS}
+    assert {name for name in found if found[name].has_factors} == {
+        "GH-euclidean", "YY-invariant", "YY-preconditioned", "YY-euclidean",
+    }  # fmt: skip
+    assert {name for name in found if not found[name].has_lift} == {"UBV-diagonal"}
+    assert {name for name in found if found[name].symmetric} == {name for name in found if name[:2] == "YY"}
+    assert {name for name in found if found[name].straight} == {
+        name for name in found if name[:2] in ("GH", "YY")
+    }

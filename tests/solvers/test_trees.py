@@ -23,11 +23,13 @@ PARTS = [  # rows, columns, and the entries that connect them
 ]
 
 
+@pytest.mark.parametrize("weight", [None, 3.0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_each_part_fits_its_tree_and_is_balanced(dtype):
+def test_each_part_fits_its_tree_and_is_balanced(dtype, weight):
     entries = {where: v for _, _, part in PARTS for where, v in part.items()}
     i, j = np.array(list(entries)).T
-    cost = rf.Completion(i, j, np.array(list(entries.values()), dtype), (6, 7))
+    weights = None if weight is None else np.full(i.size, weight, dtype)
+    cost = rf.Completion(i, j, np.array(list(entries.values()), dtype), (6, 7), weights)
     taken = []
     geometry = SimpleNamespace(
         factors=lambda x: (np.zeros(1, dtype), np.zeros(1)),
