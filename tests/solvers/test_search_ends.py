@@ -114,7 +114,7 @@ def test_a_root_that_cancels_in_cardano_s_formula_has_all_its_digits(p, q):
     due = -q / p
     for _ in range(5):
         due -= (due**3 + p * due + q) / (3 * due**2 + p)
-    assert _largest_root(0.0, p, q) == pytest.approx(due, rel=4e-16)
+    assert _largest_root(0.0, p, q) == pytest.approx(due, rel=1e-15)
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-100, 1e100])
