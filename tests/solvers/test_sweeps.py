@@ -158,3 +158,12 @@ def test_two_half_sweeps_in_turn_that_gain_less_than_a_tenth_are_still(monkeypat
     x0 = problem.start()
     assert shrunk(problem, x0) is None
     assert len(misfits) - len(list(taken)) == sweeps
+
+
+def test_the_first_half_sweep_without_a_wrong_direction_may_be_the_last(monkeypatch):
+    """Beside a misfit of 1e9 all directions are faint, beside one of 1e-30 all are clear."""
+    taken = iter((1e9, 1e-30, 1e-30, 1e-30))
+    monkeypatch.setattr(shrinking, "_misfit", lambda *_: next(taken))
+    *_, problem = problem_of((30, 25), 2, 4.0, seed=0)
+    assert shrunk(problem, problem.start()) is not None
+    assert len(list(taken)) == 2
