@@ -33,6 +33,14 @@ def test_shape(name, shape):
         VARIANTS[name].make(shape, 1)
 
 
+@pytest.mark.parametrize("shape", [(1, 4), (4, 1), (1, 1), (4.0, 3.0)])
+def test_lines_may_be_one_and_numbers_of_any_type_that_are_whole(shape):
+    geometry = rf.FullRank(shape, 1.0)
+    assert repr(geometry) == f"FullRank({tuple(map(int, shape))}, rank=1, metric='invariant')"
+    assert geometry.with_rank(min(shape)).rank == min(shape)
+    assert repr(rf.Embedded(shape, 1.0)) == f"Embedded({tuple(map(int, shape))}, rank=1)"
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
