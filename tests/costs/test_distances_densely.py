@@ -1,4 +1,4 @@
-"""Costs of distances beside n×n matrices: starts by scaling, curves and blocks of factors that are one or two."""
+"""Costs of distances beside n×n matrices: starts by scaling, curves and blocks of one factor or of two."""
 
 import numpy as np
 import pytest
