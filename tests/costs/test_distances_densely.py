@@ -34,6 +34,13 @@ def test_curves_that_share_some_terms_are_those_of_copies(features):
             close(np.polynomial.polynomial.polyval(t, apart), cost.value(L, R))
 
 
+def test_other_losses_have_no_polynomial_along_curves_of_any_degree():
+    cost = rf.Distances(PAIRS, np.arange(1.0, 9.0), loss="huber")
+    for terms in (1, 2, 3):
+        with pytest.raises(TypeError, match="not quadratic in W"):
+            cost.polynomial(drawn(terms), drawn(terms))
+
+
 def test_blocks_of_one_factor_are_those_of_two_equal_ones():
     Y = drawn(1)[0]
     for one, two in zip(COST.line_blocks(Y, Y), COST.line_blocks(Y, Y.copy()), strict=True):
@@ -47,7 +54,7 @@ def test_a_start_is_classical_scaling_of_what_is_known(n, rank):
     Beyond a_i + a_j, what is known stands for as much of what is not.
     """
     pairs, rng = some_pairs(n)
-    y = rng.uniform(1, 9, len(pairs))
+    y = rng.uniform(0.01, 0.09, len(pairs))
     i, j = pairs.T
     known, where = np.zeros((n, n)), np.zeros((n, n))
     known[i, j] = known[j, i] = y
@@ -59,12 +66,28 @@ def test_a_start_is_classical_scaling_of_what_is_known(n, rank):
     J = np.eye(n) - 1 / n
     values, E = np.linalg.eigh(-J @ D @ J / 2)
     best = (E[:, -rank:] * values[-rank:]) @ E[:, -rank:].T
-    U, s, V = rf.Distances(pairs, y, size=n).start(rank, seed=4)
+    weights = rng.uniform(1, 2, len(pairs))  # which count for nothing here
+    U, s, V = rf.Distances(pairs, y, size=n, weights=weights).start(rank, seed=4)
     assert U is V
     assert values[-rank] > 0
     # the search for few eigenvectors of a large matrix stops at a residual of 1e-3
     assert_allclose((U * s) @ U.T, best, atol=(1e-10 if n <= 4 * rank + 20 else 1e-2) * values[-1])
     assert_allclose(s, values[::-1][:rank], rtol=1e-5)
+
+
+def test_what_no_points_explain_is_left_out_of_a_start():
+    """Two points as far from each other as 10 cannot be both as near as 1 to a third one."""
+    U, s, _ = rf.Distances([[0, 1], [0, 2], [1, 2]], [100.0, 1.0, 1.0]).start(2)
+    assert_allclose(s, [50.0, 50.0 * 1e-8], rtol=1e-6)
+    assert_allclose(np.abs(U[:, 0]), [0.5**0.5, 0.5**0.5, 0.0], atol=1e-9)
+
+
+def test_a_start_depends_on_the_seed_alone():
+    pairs, rng = some_pairs(60)
+    cost = rf.Distances(pairs, rng.uniform(1, 9, len(pairs)), size=60)
+    one, again, other = (cost.start(2, seed)[0] for seed in (3, 3, 4))
+    assert_array_equal(one, again)
+    assert (one != other).any()
 
 
 def test_the_nearest_semidefinite_matrix_is_that_of_the_symmetric_part():
