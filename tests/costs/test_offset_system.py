@@ -108,3 +108,13 @@ def test_several_right_hand_sides_are_solved_at_once():
     W = (L @ R.T)[entries.rows, entries.cols]
     sums = [np.bincount(entries.rows, W, 9), np.bincount(entries.cols, W, 6), [W.sum()]]
     close(system.sums(L, R), np.concatenate(sums))
+
+
+@pytest.mark.parametrize(("most", "factored"), [(7, True), (6, False)])
+@pytest.mark.parametrize("shape", [(9, 6), (6, 9)])
+def test_systems_of_no_more_than_so_many_unknowns_are_factored(shape, most, factored, monkeypatch):
+    """Those of the shorter side, and the mean."""
+    monkeypatch.setattr(offset_system, "MAX_FACTORED", most)
+    store = in_memory(draw(3, *shape, 0.5))
+    system = rf.WithOffsets(rf.Completion.from_observed(store))._system
+    assert (system.factor is not None) == factored
