@@ -67,6 +67,7 @@ def test_observations_no_more_than_predictors_are_held_as_they_are(form):
         X, Y = drawn(n, 4, 2)
         cost = rf.Regression(form(X), Y)
         assert cost.X.matrix.shape == (min(n, 4), 4)
+        assert (cost.core.shape, cost.shape) == ((min(n, 4), 2), (4, 2))
         assert (cost.core.rest > 0) == reduced
 
 
