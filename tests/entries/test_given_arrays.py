@@ -41,6 +41,12 @@ def test_numbers_from_the_smallest_to_the_largest_are_taken(kind, sign, check):
             check("y", numbers)
 
 
+def test_the_smallest_number_that_is_taken_is_itself():
+    check_size("y", np.array([0.0, 1e-75]))
+    with pytest.raises(ValueError, match="vanish"):
+        check_size("y", np.array([0.0, np.nextafter(1e-75, 0)]))
+
+
 def test_numbers_are_measured_in_the_type_that_they_will_be_computed_in():
     numbers = np.array([1e30, 2.0])
     check_size("y", numbers)
@@ -171,11 +177,12 @@ def test_sparse_matrices_of_any_format_are_copied(form, wanted):
 
 @pytest.mark.parametrize("form", ["csr", "csc", "bsr", "coo"])
 @pytest.mark.parametrize("wrong", [7, -1])
-def test_sparse_matrices_whose_indices_were_changed_are_refused(form, wrong):
+@pytest.mark.parametrize("wanted", ["csr", "coo"])
+def test_sparse_matrices_whose_indices_were_changed_are_refused(form, wrong, wanted):
     given = sparse.coo_array(MATRIX).asformat(form)
     (given.coords[1] if form == "coo" else given.indices)[0] = wrong
     with pytest.raises(ValueError, match="X is not a valid sparse matrix: "):
-        own_sparse("X", given, "csr")
+        own_sparse("X", given, wanted)
 
 
 def test_what_is_frozen_stays_so():
