@@ -22,6 +22,7 @@ def data(loss="square"):
         (1.0, "square", True, True),
         (0.0, "square", True, True),
         (-0.1, "square", False, False),
+        (-2.0, "square", False, False),
         (1.0, "poisson", False, True),
     ],
 )
