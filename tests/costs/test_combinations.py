@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import rankfold as rf
 from costs.suite import all_close, close, factors
 from dense import DenseCost
+from entries.stores import draw, in_memory
 from rankfold.costs.base import Cost
+from rankfold.costs.offsets import GivenOffsets
 from rankfold.fingerprint import spread
 
 SHAPE = 3, 4
@@ -69,6 +72,25 @@ def test_a_sum_is_that_of_its_terms_times_their_factors():
     ))  # fmt: skip
     close(np.concatenate(squares.line_blocks(L, R)), sum(blocks))
     close(squares.polynomial((L, dL), (R,)), sum(polynomials))
+
+
+def test_a_sum_with_a_term_that_is_not_quadratic_is_not():
+    L, R = factors(SHAPE, 2, count=1)
+    with pytest.raises(TypeError, match="Combination is not quadratic in W"):
+        (data() + DenseCost(SHAPE)).polynomial((L,), (R,))
+
+
+def test_starts_are_of_seed_0_unless_another_is_given():
+    entries = draw(3, 60, 50, 0.3)
+    plain = rf.Completion.from_observed(in_memory(entries))
+    for cost in (
+        plain + rf.Frobenius(0.1),
+        GivenOffsets(plain, np.ones(60), np.ones(50)),
+        rf.WithOffsets(plain),
+    ):
+        for one, two in zip(cost.start(2), cost.start(2, seed=0), strict=True):
+            assert_array_equal(one, two)
+        assert (cost.start(2, seed=1)[0] != cost.start(2)[0]).any()
 
 
 def sum_of(terms):

@@ -104,9 +104,12 @@ def test_a_start_is_that_of_what_offsets_leave_over():
 
 def test_costs_of_other_ridges_or_offsets_are_told_apart():
     costs = [
-        rf.WithOffsets(completion()), rf.WithOffsets(completion(), rows=4.0),
-        rf.WithOffsets(completion(y=Y + 1)), GivenOffsets(completion(), OF_ROWS, OF_COLS), GivenOffsets(completion(), OF_ROWS, 0 * OF_COLS),
-    ]  # fmt: skip
+        rf.WithOffsets(completion()),
+        rf.WithOffsets(completion(), rows=4.0),
+        rf.WithOffsets(completion(y=Y + 1)),
+        GivenOffsets(completion(), OF_ROWS, OF_COLS),
+        GivenOffsets(completion(), OF_ROWS, 0 * OF_COLS),
+    ]
     prints = [cost.fingerprint() for cost in costs]
     assert all(one != two for k, one in enumerate(prints) for two in prints[:k])
     for found in prints:
