@@ -128,3 +128,25 @@ def test_offsets_are_two_more_columns():
     for found, due in zip(without_offsets(A, left, right), (A, B), strict=True):
         assert_array_equal(found, due)
         assert found.flags.c_contiguous
+
+
+@pytest.mark.parametrize("make", [rf.WithOffsets, lambda cost: GivenOffsets(cost, OF_ROWS, OF_COLS)])
+def test_factors_that_do_not_fit_are_named_as_they_were_given(make):
+    cost, (L, R, dL, dR) = make(completion()), factors(SHAPE, 2)
+    for ask in (cost.evaluate, cost.value):
+        with pytest.raises(ValueError, match=r"L must have shape \(5, r\) .* got \(4, 2\), \(4, 2\)"):
+            ask(L[:-1], R)
+    with pytest.raises(
+        ValueError, match=r"R must have shape \(4, r\) .* got \(5, 2\), \(5, 2\), \(4, 2\), \(4, 1\)"
+    ):
+        cost.derivative(L, R, dL, dR[:, :1])
+
+
+@pytest.mark.parametrize("terms", [(2, 1), (1, 2), (3, 1)])
+def test_curves_of_unequal_degrees(terms):
+    cost, drawn = rf.WithOffsets(completion(), rows=1.0), factors(SHAPE, 2, count=3)
+    Ls, Rs = drawn[::2][: terms[0]], drawn[1::2][: terms[1]]
+    found = cost.polynomial(Ls, Rs)
+    for t in (-0.5, 0.0, 0.8):
+        L, R = (sum(A * t**k for k, A in enumerate(As)) for As in (Ls, Rs))
+        close(np.polynomial.polynomial.polyval(t, found), cost.value(L, R))
