@@ -156,3 +156,37 @@ def test_a_sum_is_where_its_first_term_is_that_is_spread():
 
     assert (data() + Spread(SHAPE)).places == ("of the rows", "of the columns")
     assert (data() + DenseCost(SHAPE)).places is None
+
+
+KNOWN = {  # quadratic, nonnegative, has a start, has blocks, is of the factors
+    "frobenius": (lambda: rf.Frobenius(0.1), True, True, False, True, False),
+    "nuclear": (lambda: rf.Nuclear(0.1), False, True, False, True, False),
+    "unobserved": (lambda: rf.Unobserved(0.1, data()), True, True, False, True, False),
+    "factor penalty": (lambda: rf.FactorPenalty(0.1, 0.2), True, True, False, True, True),
+    "completion": (data, True, True, True, True, False),
+    "offsets": (lambda: rf.WithOffsets(data()), True, True, True, True, False),
+    "multinomial": (
+        lambda: rf.Multinomial([0, 1], [0, 0], [0, 1], (2, 1), 2), False, True, True, True, False,
+    ),
+    "multinomial pairs": (
+        lambda: rf.MultinomialPairs(np.eye(2), np.eye(2), [0, 1], 2), False, True, True, False, False,
+    ),
+    "ranked pairs": (
+        lambda: rf.RankedPairs(np.eye(2), np.eye(2), np.eye(2, dtype=int), [0], [1]),
+        False, True, True, False, False,
+    ),
+    "pairs": (lambda: rf.Pairs(np.eye(2), np.eye(2), [0.0, 1]), True, True, True, False, False),
+    "regression": (lambda: rf.Regression(np.eye(2), np.eye(2)), True, True, True, False, False),
+    "distances": (lambda: rf.Distances([[0, 1]], [1.0]), True, True, True, True, False),
+    "triplets": (lambda: rf.Triplets([[0, 1, 2]]), False, True, True, False, False),
+    "custom": (lambda: rf.Custom(lambda L, R: (L @ R.T).sum(), SHAPE), False, False, True, False, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_what_each_cost_is_known_for(name):
+    make, *known = KNOWN[name]
+    cost = make()
+    assert [cost.quadratic, cost.nonnegative, cost.has_start, cost.has_line_blocks, cost.factored] == known
+    if not cost.has_start:
+        assert cost.value_at_zero == 0.0

@@ -9,7 +9,6 @@ from costs.suite import close
 from rankfold.costs.of_distances import downhill_semidefinite, semidefinite
 
 PAIRS = np.array([[0, 1], [3, 0], [1, 2], [2, 3], [4, 1], [4, 2], [5, 0], [5, 4]])
-COST = rf.Distances(PAIRS, np.arange(1.0, 9.0), weights=np.arange(8.0))
 
 
 def drawn(count, shape=(6, 2)):
@@ -43,7 +42,8 @@ def test_other_losses_have_no_polynomial_along_curves_of_any_degree():
 
 def test_blocks_of_one_factor_are_those_of_two_equal_ones():
     Y = drawn(1)[0]
-    for one, two in zip(COST.line_blocks(Y, Y), COST.line_blocks(Y, Y.copy()), strict=True):
+    cost = rf.Distances(PAIRS, np.arange(1.0, 9.0), weights=np.arange(8.0))
+    for one, two in zip(cost.line_blocks(Y, Y), cost.line_blocks(Y, Y.copy()), strict=True):
         close(one, two)
 
 
