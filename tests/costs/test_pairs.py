@@ -137,6 +137,11 @@ def test_errors():
         ({"pairs": [[0, 3], [0, 4]]}, ValueError, r"pairs\[1, 1\] is 4, out of range: .* 0 to 3, a row of Z"),
         ({"pairs": [[0.0, 1.0], [0.0, 0.0]]}, ValueError, r"integers of shape \(2, 2\).* of float64"),
         ({"pairs": [[0, 1, 1], [0, 0, 0]]}, ValueError, r"one pair for each outcome; got shape \(2, 3\)"),
+        (
+            {"pairs": np.ma.MaskedArray([[0, 0]] * 2, [[0, 0], [1, 0]])},
+            ValueError,
+            r"pairs\[1, 0\] is masked",
+        ),
         ({"pairs": None}, ValueError, "must have one length; got 3, 4 and 2 rows"),
         ({"pairs": None, "Z": np.ones((3, 2))}, ValueError, "must have one length; got 3, 3 and 2 rows"),
         ({"weights": [1.0, -1.0]}, ValueError, r"weights\[1\] is -1.0"),
