@@ -28,6 +28,8 @@ def test_derived_files_are_copied_in_blocks(build, block, monkeypatch):
         assert side.files[0] is store.by_row.files[0]
     other = store.with_values(lambda rows, cols, old: old + 10 * rows + cols)
     side = other.by_row
+    assert side.files[0] is store.by_row.files[0]
+    assert np.shares_memory(side.files[1].array, side.data)
     assert_array_equal(side.data[:, 0], store.by_row.data[:, 0] + 10 * side.keys + side.indices)
     assert_array_equal(side.data[:, 1], store.by_row.data[:, 1])
     assert store.plain.by_row.plain() is store.plain.by_row
