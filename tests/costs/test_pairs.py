@@ -117,3 +117,68 @@ def test_errors():
         cost.linear_terms(X, Z)
     with pytest.raises(ValueError, match=r"R must have shape \(2, r\) .* got .*\(3, 1\)"):
         cost.evaluate(np.ones((2, 1)), np.ones((3, 1)))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"y": []}, ValueError, r"y must be a vector of numbers, one per pair; got shape \(0,\)"),
+        ({"y": np.ones(2, complex)}, ValueError, "y must be a vector of numbers.* of complex128"),
+        ({"y": [1.0, 1e70]}, ValueError, r"y\[1\] is 1e\+70, and in float64"),
+        ({"y": [1e-80, 0.0]}, ValueError, "y holds no number beyond 1e-80"),
+        ({"y": [-np.inf, 0.0]}, ValueError, r"y\[0\] is -inf; all must be finite: leave unknown pairs out"),
+        ({"y": np.ma.MaskedArray([1.0, 2.0], [False, True])}, ValueError, r"y\[1\] is masked"),
+        (
+            {"pairs": [[0, 0], [-1, 3]]},
+            ValueError,
+            r"pairs\[1, 0\] is -1, out of range: .* 0 to 2, a row of X",
+        ),
+        ({"pairs": [[3, 0], [0, 0]]}, ValueError, r"pairs\[0, 0\] is 3, out of range: .* 0 to 2, a row of X"),
+        ({"pairs": [[0, 3], [0, 4]]}, ValueError, r"pairs\[1, 1\] is 4, out of range: .* 0 to 3, a row of Z"),
+        ({"pairs": [[0.0, 1.0], [0.0, 0.0]]}, ValueError, r"integers of shape \(2, 2\).* of float64"),
+        ({"pairs": [[0, 1, 1], [0, 0, 0]]}, ValueError, r"one pair for each outcome; got shape \(2, 3\)"),
+        (
+            {"pairs": np.ma.MaskedArray([[0, 0]] * 2, [[0, 0], [1, 0]])},
+            ValueError,
+            r"pairs\[1, 0\] is masked",
+        ),
+        ({"pairs": None}, ValueError, "must have one length; got 3, 4 and 2 rows"),
+        ({"pairs": None, "Z": np.ones((3, 2))}, ValueError, "must have one length; got 3, 3 and 2 rows"),
+        ({"weights": [1.0, -1.0]}, ValueError, r"weights\[1\] is -1.0"),
+    ],
+)
+def test_pairs_that_are_refused(change, error, words):
+    right = {"X": np.ones((3, 2)), "Z": np.ones((4, 2)), "y": [1, 0], "pairs": np.uint8([[2, 3], [0, 0]])}
+    L, R = np.ones((2, 1)), np.array([[1.0], [2.0]])
+    close(rf.Pairs(**right).value(L, R), np.mean((6 - np.array([1, 0])) ** 2))
+    with pytest.raises(error, match=words):
+        rf.Pairs(**right | change)
+
+
+def test_only_features_of_entities_that_meet_are_held():
+    X, Z = np.arange(8.0).reshape(4, 2), np.arange(9.0).reshape(3, 3)
+    cost = rf.Pairs(X, Z, [1.0, 2.0, 3.0], pairs=[[3, 0], [1, 2], [3, 0]])
+    assert cost.X.matrix.tolist() == X[[1, 3]].tolist()
+    assert cost.Z.matrix.tolist() == Z[[0, 2]].tolist()
+    assert (cost.core.shape, cost.core.observed.size) == ((2, 2), 3)
+    all_met = rf.Pairs(X, Z, [1.0] * 4, pairs=[[0, 0], [1, 1], [2, 2], [3, 0]])
+    assert all_met.X.matrix is X
+    assert not rf.Pairs(X, Z, [1.0] * 3, pairs=[[3, 0], [1, 2], [3, 0]]).linear
+
+
+def test_linear_terms_of_given_factors():
+    X, Z = np.random.default_rng(0).standard_normal((2, 6, 3))
+    cost = rf.Pairs(X, Z, np.ones(6), linear=True)
+    L, R = factors(cost.shape, 2, count=1)
+    parts, W = cost.linear_terms(L, R), L @ R.T
+    assert cost.shape == (4, 4)
+    for found, due in (
+        (parts.L @ parts.R.T, W[:3, :3]),
+        (parts.a, W[:3, 3]),
+        (parts.b, W[3, :3]),
+        (parts.c, W[3, 3]),
+    ):
+        close(found, due)
+    assert type(parts.c) is float
+    predicted = np.einsum("pi,ij,pj->p", X, W[:3, :3], Z) + X @ parts.a + Z @ parts.b + parts.c
+    close(cost.value(L, R), np.mean((predicted - 1) ** 2))

@@ -111,3 +111,54 @@ def test_a_comparison_of_no_weight_counts_in_the_mean_only():
 def test_triplets_are_three_integers(triplets):
     with pytest.raises(ValueError, match=r"triplets must be integers of shape \(n, 3\)"):
         rf.RankedPairs.from_triplets(*features(), triplets)
+
+
+@pytest.mark.parametrize("pairs", [[], np.zeros((0, 2), int)])
+def test_without_pairs_there_is_nothing_to_compare(pairs):
+    with pytest.raises(ValueError, match="pairs is empty: give those that are compared"):
+        rf.RankedPairs(*features(), pairs, [], [])
+
+
+@pytest.mark.parametrize(("loss", "nonnegative"), [("square", True), ("poisson", False), ("logistic", True)])
+def test_what_a_cost_of_comparisons_is_known_for(loss, nonnegative):
+    cost = rf.RankedPairs(*features(), PAIRS, [0, 2], [1, 4], rf.Loss.named(loss))
+    assert (cost.quadratic, cost.nonnegative, cost.has_line_blocks) == (False, nonnegative, False)
+    assert cost.core.on("cpu") is cost.core
+    assert cost.value_at_zero == rf.Loss.named(loss)(0.0, 1.0)[0]
+
+
+def test_scores_of_single_precision_are_added_up_in_double():
+    L, R = np.float32([[1e8, 1, -1e8]]), np.ones((2, 3), np.float32)
+    R[1] = 0
+    cost = rf.RankedPairs([[1.0]], np.eye(2), [[0, 0], [0, 1]], [0], [1], "square")
+    assert cost.value(L, R) == 0.0  # the scores are 1 and 0
+    assert cost.evaluate(L, R).f_L.dtype == np.float32
+
+
+def test_pairs_in_any_order_and_more_than_once_are_those_of_their_rows():
+    """The comparisons name pairs as they were given."""
+    X, Z = features()
+    where = np.array([[2, 1], [0, 2], [2, 0], [0, 2], [1, 1], [0, 0]])
+    better, worse = np.array([0, 3, 5, 1, 4]), np.array([1, 4, 2, 2, 0])
+    cost = rf.RankedPairs(X, Z, where, better, worse, "square", [1.0, 2, 3, 4, 5])
+    L, R, dL, dR = factors(cost.shape, 2)
+    A, B, dA, dB = X @ L, Z @ R, X @ dL, Z @ dR
+
+    def differences(W):
+        s = W[tuple(where.T)]
+        return s[better] - s[worse]
+
+    weights = np.array([1.0, 2, 3, 4, 5]) / 5
+    gap, change = differences(A @ B.T) - 1, differences(dA @ B.T + A @ dB.T)
+    close(cost.value(L, R), weights @ gap**2)
+    S, dS = np.zeros((2, 3, 3))
+    for M, slopes in ((S, 2 * weights * gap), (dS, 2 * weights * change)):
+        np.add.at(M, tuple(where[better].T), slopes)
+        np.subtract.at(M, tuple(where[worse].T), slopes)
+    value, f_L, f_R = cost.evaluate(L, R)
+    close(value, weights @ gap**2)
+    close(f_L, X.T @ S @ B)
+    close(f_R, Z.T @ S.T @ A)
+    df_L, df_R = cost.derivative(L, R, dL, dR)
+    close(df_L, X.T @ (dS @ B + S @ dB))
+    close(df_R, Z.T @ (dS.T @ A + S.T @ dA))

@@ -169,3 +169,22 @@ def test_costs_are_added_to_costs_alone():
     for other in (5.0, None, "cost"):
         with pytest.raises(TypeError, match="unsupported operand"):
             DATA + other
+
+
+def test_a_ridge_that_counts_lines_by_their_entries_is_a_weighted_norm():
+    """2λ/|Ω| of the norm with the numbers of entries, one at least."""
+    cost = rf.Completion([0, 0, 1, 1, 1], [0, 1, 0, 1, 2], np.arange(5.0), (2, 3))
+    L, R = factors((2, 3), 2, count=1)
+    W = np.sqrt(np.outer([2, 3], [2, 2, 1])) * (L @ R.T)
+    for weight in (0.3, 2.0):
+        found = rf.Nuclear.by_counts(weight, cost).value(L, R)
+        close(found, 2 * weight / 5 * np.linalg.svd(W)[1].sum())
+
+
+@pytest.mark.parametrize("wrong", [[1.0, -1.0], [0.0, 1.0], [1.0, np.inf], [np.nan, 1.0], [], [1.0, 1e70]])
+@pytest.mark.parametrize("side", ["row", "col"])
+def test_weights_of_a_norm_are_positive_and_finite(wrong, side):
+    good = {"row_weights": [1.0, 2.0], "col_weights": [1.0, 2.0]}
+    rf.Nuclear(1.0, **good)
+    with pytest.raises(ValueError, match=rf"{side}_weights(\[1\] is 1e\+70| must be a vector of positive)"):
+        rf.Nuclear(1.0, **good | {f"{side}_weights": wrong})

@@ -55,3 +55,53 @@ def test_where_a_cost_is_flat_at_zero_its_start_is_tiny():
     assert s.max() <= FLOOR
     for X in (U, V):
         assert_allclose(X.T @ X, np.eye(2), atol=1e-12)
+
+
+class Linear(rf.Cost):
+    """⟨C, W⟩, of no curvature."""
+
+    nonnegative, value_at_zero = False, 0.0
+
+    def __init__(self, C):
+        self.C, self.shape = C, C.shape
+
+    def evaluate(self, L, R):
+        return float(np.sum(self.C * (L @ R.T))), self.C @ R, self.C.T @ L
+
+    def derivative(self, L, R, dL, dR):
+        return self.C @ dR, self.C.T @ dL
+
+
+def planted(shape, values, seed=0):
+    rng = np.random.default_rng(seed)
+    U, V = (np.linalg.qr(rng.standard_normal((d, len(values))))[0] for d in shape)
+    return U, np.array(values), V
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 50.0])
+@pytest.mark.parametrize("shape", [(9, 6), (6, 9)])
+def test_a_step_down_goes_to_the_minimum_of_the_model_along_it(shape, scale):
+    """The best matrix of the rank where all entries are seen, whatever the cost is multiplied with."""
+    U, s, V = planted(shape, [7.0, 4.0, 1e-3])
+    W = (U * s) @ V.T
+    found = downhill_start(scale * rf.Completion.from_dense(W), 2, seed=0)
+    assert_allclose(found[1], s[:2], rtol=1e-7)
+    assert_allclose((found[0] * found[1]) @ found[2].T, (U[:, :2] * s[:2]) @ V[:, :2].T, atol=1e-6)
+    assert_array_equal(downhill_start(scale * rf.Completion.from_dense(W), 2, seed=0)[0], found[0])
+
+
+def test_without_curvature_a_step_down_is_as_long_as_the_gradient():
+    U, s, V = planted((7, 5), [0.5, 0.2, 1e-6])
+    found = downhill_start(Linear((U * s) @ V.T), 2, seed=3)
+    assert_allclose(found[1], s[:2], rtol=1e-7)
+    assert_allclose((found[0] * found[1]) @ found[2].T, -(U[:, :2] * s[:2]) @ V[:, :2].T, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_missing_direction_is_filled_up_in_the_precision_of_the_others(dtype):
+    U, s, V = (A.astype(dtype) for A in planted((5, 4), [0.25, 0.125]))
+    found = filled_up_svd(U, s, V, 3, seed=1)
+    assert all(A.dtype == dtype for A in found)
+    assert_allclose(found[1], [0.25, 0.125, 0.25 * FLOOR], rtol=1e-6)
+    for X in (found[0], found[2]):
+        assert_allclose(X.T @ X, np.eye(3), atol=10 * np.finfo(dtype).eps)

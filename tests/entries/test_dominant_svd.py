@@ -208,3 +208,30 @@ def test_what_a_search_holds_does_not_grow_with_its_steps(monkeypatch):
     assert S.products == [MAX_STEPS + 1, MAX_STEPS]
     blocks = 6 * d1 + (HELD + 4) * d2
     assert peak < 8 * rank * blocks  # the bases of both sides were 40 of each
+
+
+def test_blocks_are_normal_up_to_a_size_and_begin_with_seed_0():
+    normal, signs = (random_block((9, columns), 8, seed=0) for columns in (2**13, 2**13 + 1))
+    assert (normal.dtype, signs.dtype) == (np.float64, np.int8)
+    assert signs.shape == (2**13 + 1, 8)
+    S = Dense(slow(90, 70))
+    default, other = dominant_svd(S, 3), dominant_svd(S, 3, seed=1)
+    first = dominant_svd(S, 3, first=random_block((90, 70), 3, 0))
+    for one, two in zip(default, first, strict=True):
+        assert_array_equal(one, two)
+    assert (default[0] != other[0]).any()
+
+
+@pytest.mark.parametrize("shape", [(30, 9), (9, 30), (16, 16)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_of_small_matrices_all_is_known(shape, dtype):
+    A = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    U, s, V = dominant_svd(Dense(A), 3)
+    tolerance = 1e-5 if dtype == np.float32 else 1e-10
+    assert {each.dtype for each in (U, s, V)} == {np.dtype(dtype)}
+    assert_allclose(s, np.linalg.svd(A)[1][:3], rtol=tolerance)
+    assert_allclose(A @ V, U * s, atol=10 * tolerance)
+    assert_allclose(A.T @ U, V * s, atol=10 * tolerance)
+    for X, d in ((U, shape[0]), (V, shape[1])):
+        assert X.shape == (d, 3)
+        assert_allclose(X.T @ X, np.eye(3), atol=tolerance)

@@ -164,6 +164,16 @@ def test_integer_values_and_weights_of_another_type():
     every_store.close(store.value(L, R, every_store.SQUARE), np.mean(halves * e * e))
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16])
+def test_more_rows_than_the_type_of_their_numbers_has(kind):
+    """Those beyond have no entry; the slabs they are in begin at numbers that the type does not have."""
+    rows, cols, values = np.arange(0, 120, 2).astype(kind), np.arange(60) % 8, np.arange(60.0)
+    store = build(Entries(rows, cols.astype(kind), values, (300, 8)))
+    assert store.size == 60
+    assert_array_equal(store.counts[0], np.bincount(rows, minlength=300))
+    assert_array_equal(store.counts[1], np.bincount(cols, minlength=8))
+
+
 class Log(list):
     """Streams of a GPU that is not there, in the order in which they are told something."""
 

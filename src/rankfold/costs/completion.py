@@ -182,9 +182,7 @@ class Completion(Cost):
         if len(names) < 3:
             raise ValueError(f"frame must have columns row, col and value; got {list(frame.columns)}")
         rows, cols, values = (frame[name].to_numpy() for name in names)
-        if shape is None and len(frame) and rows.dtype.kind in "iu" and cols.dtype.kind in "iu":
-            shape = max(0, int(rows.max())) + 1, max(0, int(cols.max())) + 1
-        return cls(rows, cols, values, shape or (1, 1), **options)
+        return cls(rows, cols, values, shape or (_count(rows), _count(cols)), **options)
 
     def astype(self, dtype: DTypeLike) -> Completion:
         """Return the same cost with data held, and computed with, in another type; positions are shared."""
@@ -297,3 +295,8 @@ class Completion(Cost):
     def value_at_zero(self) -> float:
         """Value at W = 0: for the square loss, the (weighted) mean square of the data."""
         return self.store.value_at_zero(self.loss)
+
+
+def _count(positions: NDArray[Any]) -> int:
+    """Return how many lines hold these positions; one, if they are none: what is wrong is said later."""
+    return 1 + max(0, int(positions.max())) if positions.size and positions.dtype.kind in "iu" else 1

@@ -40,15 +40,14 @@ class UnformedBlocks:
         """Return what `linalg.lines.inverted` does."""
         lines, r, _ = self.shape
         out = np.empty(kernels.line_blocks.packed(lines, r), np.float32)
-        bounds = self._groups(len(out))
         _, *entries = self.side.passed
-        own = bounds, *entries, self.B, self.scale, scale, ridge, lost, np.uint64(lines), out
+        own = self._groups(), *entries, self.B, self.scale, scale, ridge, lost, np.uint64(lines), out
         work = self.side.size * r * r + lines * r**3 / 3
         kernels.pool.run(kernels.line_blocks.formed_and_inverted(r), CHUNKS, work, own)
         return out
 
-    def _groups(self, count: int) -> NDArray[np.uint64]:
+    def _groups(self) -> NDArray[np.uint64]:
         """Bounds of chunks of groups, with about as many entries in each."""
         lanes = np.uint64(kernels.lanes.LANES)
-        cuts = even_cuts(self.side.indptr, self.side.lines, min(CHUNKS, count))
+        cuts = even_cuts(self.side.indptr, self.side.lines, CHUNKS)
         return np.asarray((cuts + lanes - np.uint64(1)) // lanes)

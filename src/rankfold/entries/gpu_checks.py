@@ -65,6 +65,9 @@ def _tensor(name: str, array: Any, place: Any) -> Tensor:
         if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
             raise TypeError(f"{name} must be integers; got {tensor.dtype} (map labels to 0, 1, ... first)")
         kind = torch.int64
+        if place is None and tensor.dtype not in (torch.int32, torch.int64):
+            # torch wraps numbers that narrower types do not have: 300 is 44 beside bytes
+            return tensor.to(torch.int32 if tensor.dtype.itemsize < 4 else torch.int64)
     elif tensor.is_complex():
         raise TypeError(f"{name} must be real numbers; got {tensor.dtype}")
     else:
