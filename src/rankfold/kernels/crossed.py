@@ -37,7 +37,7 @@ def fits(rank: int) -> bool:
 
 @functools.cache
 def product(rank: int, ahead: int) -> Any:
-    """Function that adds AᵀB, over some rows, to r rows of Q; it asks for rows `ahead`, if that is a number."""
+    """Function that adds AᵀB, over some rows, to r rows of Q, and asks for rows `ahead` if there are such."""
     soon = np.uint64(ahead)
 
     def add(A, B, first, last, Q, top):  # type: ignore[no-untyped-def]
