@@ -17,7 +17,7 @@ from rankfold.kernels.lanes import (
 )
 from rankfold.kernels.registers import load
 
-RANKS = [1, 2, 3, 7, 12, 16]  # vectors of 8, 4, 2 and 1 numbers, and of several of them
+RANKS = [1, 7, 16]  # vectors of 8, 4, 2 and 1 numbers, and of several of them
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
@@ -74,8 +74,9 @@ def test_vectors_lie_on_one_cache_line_each(dtype):
             room[k] = k
         return room
 
+    filled = compiled(kernel, cache=False)
     for count in (1, 2, 5, 30):
-        room = compiled(kernel, cache=False)(np.zeros(1, dtype), np.uint64(count))
+        room = filled(np.zeros(1, dtype), np.uint64(count))
         assert (room.shape, room.dtype) == ((count, LANES), np.dtype(dtype))
         assert room.ctypes.data % (LANES * room.itemsize) == 0
         assert_array_equal(room[:, -1], np.arange(count))
