@@ -68,6 +68,14 @@ def test_features_of_tensors_are_those_of_arrays(kind):
     assert_array_equal(gpu.sent(DENSE[:, ::-1], 3, "cpu").matrix.numpy(), DENSE[:, ::-1])
 
 
+def test_stored_features_are_not_brought_to_another_device():
+    S = gpu.GpuSparseMatrix(None, (torch.ones(2), torch.ones(2)))
+    there = gpu.TensorFeatures(S, 3)
+    assert there.on(torch.device("cpu")) is there
+    with pytest.raises(ValueError, match="these features are on cpu, not on meta"):
+        there.on(torch.device("meta"))
+
+
 def test_wide_blocks_are_multiplied_some_columns_at_a_time(monkeypatch):
     monkeypatch.setattr(gpu, "_WIDTH", 4)
     seen = []

@@ -94,7 +94,7 @@ def test_columns_of_labels_have_one_type_of_each_kind(column, due):
     assert (labels.dtype, labels.dtype.isnative) == (due, True)
 
 
-@pytest.mark.parametrize("missing", [None, float("nan"), np.datetime64("NaT")])
+@pytest.mark.parametrize("missing", [None, float("nan"), np.datetime64("NaT", "D")])
 @pytest.mark.parametrize("other", ["a", 7])
 def test_of_labels_that_are_objects_the_first_that_is_missing_is_named(missing, other):
     column = np.array([other, missing, other, None], dtype=object)

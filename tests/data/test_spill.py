@@ -347,10 +347,12 @@ def test_numbers_of_bytes():
 
 
 @pytest.mark.parametrize(
-    ("memory", "limit"), [(1 << 24, 1 << 16), (1 << 26, 1 << 17), (1 << 29, 1 << 20), (1 << 33, 1 << 20)]
+    ("memory", "limit"),
+    [(1 << 24, 1 << 16), ((1 << 26) + 511, 1 << 17), (1 << 29, 1 << 20), (1 << 33, 1 << 20)],
 )
 def test_a_512th_of_memory_is_read_at_a_time_within_bounds(memory, limit):
-    assert Options("float64", "keep", 0.0, 0, memory).limit == limit
+    found = Options("float64", "keep", 0.0, 0, memory).limit
+    assert (found, type(found)) == (limit, int)
 
 
 @pytest.mark.parametrize("memory", ["1PB", "GB", "-1GB", "1 G", "1,5GB", "nan", "", "1GBB", "1e9"])

@@ -362,6 +362,8 @@ def learnt(names=("a", "b"), categories=(None, STRINGS), width=2, features=3, ex
         ({"width": 3}, "has 3 inputs, and names or categories of others"),
         ({"width": 3, "names": None}, "has 3 inputs, and names or categories of others"),
         ({"width": 3, "categories": None, "features": 3}, "has 3 inputs, and names or categories of others"),
+        ({"width": 2.0}, r"width is 2\.0, not a whole number of 1 or more"),
+        ({"width": 1.5, "names": None, "categories": None}, r"width is 1\.5, not a whole number"),
         ({"features": 2}, "makes other numbers of its inputs than 2 features"),
         ({"features": 4}, "makes other numbers of its inputs than 4 features"),
         ({"expected": 1}, "expects 1 numbers of a line of rank 2"),

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 
@@ -176,6 +177,25 @@ def test_jobs_are_done_in_their_order_and_all_of_them_even_if_one_fails(codes, f
     assert seen == 2 * [5 + k for k in range(len(codes))]
     own.lead(jobs[:0], 0)  # of which none fails
     assert len(seen) == 2 * len(codes)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")  # which this is about
+def test_a_fork_has_helpers_of_its_own(monkeypatch):
+    """Those of its parent are not there."""
+    monkeypatch.setenv("RANKFOLD_NUM_THREADS", "2")
+    seen, plain = np.zeros((2, 3), np.int64), np.ones(1, np.bool_)
+    pool.run(meet, 2, 1e9, (2, seen[0], plain))
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(60)  # for a child that waits for ever
+            pool.run(meet, 2, 1e9, (2, seen[1], plain))
+            os._exit(0 if seen.tolist() == [[2, 1, 1]] * 2 else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_an_error_in_a_kernel_with_helpers_reaches_the_caller(monkeypatch):

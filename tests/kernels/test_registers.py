@@ -1,4 +1,4 @@
-"""Sums over the numbers of rows in registers, several at once."""
+"""Sums over the numbers of rows in registers, several at once, and which rows may be loaded."""
 
 import numpy as np
 import pytest
@@ -65,3 +65,14 @@ def test_entries_come_by_fours_where_six_rows_fit_into_registers():
     assert several(8)
     assert not several(33)  # five vectors of eight numbers each, and there are 32 registers
     assert all(several(rank) == (held(rank) >= 6) for rank in range(1, 60))
+
+
+def test_rows_that_are_not_there_are_told_where_bounds_are_checked(monkeypatch):
+    def kernel(A, i):
+        return lane(load(A, i, 3), 0)
+
+    monkeypatch.setattr(registers.config, "BOUNDSCHECK", True)
+    checked, A = compiled(kernel, cache=False), np.arange(6.0).reshape(2, 3)
+    assert checked(A, np.uint64(1)) == 3.0
+    with pytest.raises(IndexError, match="index is out of bounds"):
+        checked(np.ones((3, 3))[:2], np.uint64(2))

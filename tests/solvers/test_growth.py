@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import rankfold as rf
 from rankfold.problem import Counts
@@ -37,6 +38,13 @@ def test_growth_halves_newton_s_step_until_the_value_falls(bend, lowest, step, v
     one, zero = np.ones((1, 1)), np.zeros((1, 1))
     assert growth._lower(here, zero, one, one, 2.0, 0.8) == pytest.approx(step)
     assert (counts.hessians, counts.values) == (1, values if step else growth._HALVINGS)
+
+
+def test_products_with_the_symmetric_part_are_the_same_from_either_side():
+    S, X, Y = (np.random.default_rng(k).standard_normal((5, d)) for k, d in enumerate((5, 2, 3)))
+    cost = SimpleNamespace(gradient_products=lambda L, R: lambda X, Y: (S @ X, S.T @ Y))
+    for found, Z in zip(growth._products(cost, X, X, symmetric=True)(X, Y), (X, Y), strict=True):
+        assert_allclose(found, (S + S.T) @ Z / 2, atol=1e-14)
 
 
 def test_without_a_lower_value_there_is_no_growth(monkeypatch):

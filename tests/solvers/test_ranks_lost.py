@@ -1,11 +1,14 @@
 """Which singular values are lost in rounding, and what is taken back of lines that know nothing."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import rankfold as rf
 from dense import DenseCost
+from rankfold.linalg import gram_factor
 from rankfold.solvers import trimming
 from rankfold.solvers.growth import collapsed, truncated
 
@@ -27,6 +30,19 @@ def test_a_singular_value_of_less_than_a_hundred_roundings_of_the_largest_is_los
     for unit in (1e-5, 1e5):
         problem = rf.Problem(COST, geometry((9, 7), 3))
         assert collapsed(problem, point(problem.geometry, unit * np.array(parts))) == lost
+
+
+@pytest.mark.parametrize(("least", "lost"), [(300 * EPS, 0), (30 * EPS, 1)])
+@pytest.mark.parametrize("side", [0, 1])
+def test_what_is_lost_is_known_of_factors_that_are_too_ill_conditioned_for_one_gram(least, lost, side):
+    """Whose columns are all alike long, and nearly of lower rank."""
+    rng = np.random.default_rng(0)
+    U, V, Q = (np.linalg.qr(rng.standard_normal((d, 3)))[0] for d in (9, 7, 3))
+    s = np.array([1.0, 0.5, least])
+    factors = (U * s @ Q.T, V @ Q.T) if side == 0 else (U @ Q.T, V * s @ Q.T)
+    assert gram_factor(factors[side]).graded
+    problem = SimpleNamespace(geometry=SimpleNamespace(factors=lambda x: x))
+    assert collapsed(problem, factors) == lost
 
 
 def test_a_truncation_keeps_the_largest_pairs_in_arrays_of_its_own():

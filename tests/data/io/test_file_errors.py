@@ -242,3 +242,13 @@ def test_files_that_are_read_together_have_one_format(names, due):
     else:
         with pytest.raises(ValueError, match=due):
             files._one_format(names, None)
+
+
+def test_a_column_that_was_chosen_may_hold_times():
+    """One that was only found to be next may not, whatever else was chosen."""
+    text = b"a,b,c\nx,y,1100000000\nz,w,1100000001\n"
+    for columns in ((None, None, "c"), ("a", None, "c"), (0, 1, 2)):
+        assert read_triples(io.BytesIO(text), columns=columns).values.tolist() == [1100000000, 1100000001]
+    for columns in ((None, None, None), ("a", "b", None)):
+        with pytest.raises(DataFileError, match=r"column 'c' looks like times \(1100000000\)"):
+            read_triples(io.BytesIO(text), columns=columns)

@@ -217,6 +217,16 @@ def test_arrays_of_one_column_after_the_other_are_read_so():
     assert (found == data).all()
 
 
+@pytest.mark.parametrize("shape", [(2, 3), (3, 1), (1, 2)])
+def test_each_block_of_a_sparse_matrix_of_blocks_stands_in_its_place(shape):
+    blocks = np.kron(np.array([[0, 1, 0], [1, 0, 1]]), np.ones(shape)) * np.arange(1.0, 3 * shape[1] + 1)
+    buffer = io.BytesIO()
+    sparse.save_npz(buffer, sparse.csr_array(blocks).tobsr(shape))
+    buffer.seek(0)
+    back = read_triples(buffer, format="npz")
+    assert (sparse.coo_array((back.values, (back.rows, back.cols)), back.shape).toarray() == blocks).all()
+
+
 def test_an_encrypted_archive(tmp_path):
     data = bytearray(archive(**GOOD))
     data[data.index(b"PK\x01\x02") + 8] |= 1

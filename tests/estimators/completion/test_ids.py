@@ -131,7 +131,7 @@ def test_strings_are_exact_in_every_table(form):
 
 
 def test_times_are_labels():
-    days = np.datetime64("2024-02-28") + np.arange(12)
+    days = np.datetime64("2024-02-28") + np.arange(12).astype("m8[D]")
     pairs = pd.DataFrame({"day": days[X[:, 0]], "item": X[:, 1]})
     found = fitted(pairs)
     assert found.row_labels_.astype("M8[D]").tolist() == days.tolist()
@@ -147,7 +147,7 @@ def test_times_are_labels():
     ("rows", "cols"),
     [
         ([-(2**63), *LARGE], [2**63 + k for k in range(9)]),
-        (["a", "a\0", *"bcdefghijk"], np.datetime64("2024-02-28") + np.arange(9)),
+        (["a", "a\0", *"bcdefghijk"], np.datetime64("2024-02-28") + np.arange(9).astype("m8[D]")),
     ],
 )
 def test_labels_are_kept_in_files_and_pickles(tmp_path, rows, cols):

@@ -1,6 +1,7 @@
 """The choice of the regularisation: what it looks at, and what it keeps of the problem."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import rankfold as rf
 from rankfold.estimators.completion.alternating import Alternating
 from rankfold.estimators.completion.joint import Joint, Shrinkage
 from rankfold.estimators.completion.penalised import _of_W
+from rankfold.estimators.completion.spread import check
 from rankfold.selection.sampling import sample_lines
 
 
@@ -52,6 +54,14 @@ def test_a_sample_is_whole_lines_of_the_longer_side_with_weights_and_loss(monkey
     assert all(line in known for line in _lines(part, longer))
     others = sample_lines(whole, 700, seed=1)
     assert _lines(others, longer) != _lines(part, longer)
+
+
+@pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf"), "often", None])
+def test_a_wrong_regularization_is_refused_over_several_processes_before_any_work(wrong):
+    asked = model(regularization=wrong)
+    data = SimpleNamespace(shape=(9, 6), store=SimpleNamespace(place=None))  # which nobody looks into
+    with pytest.raises((TypeError, ValueError), match="regularization must be 'auto' or "):
+        check(asked, rf.Loss.named("square"), data)
 
 
 def _lines(cost, longer):
