@@ -46,7 +46,7 @@ from rankfold.kernels.registers import (
 from rankfold.kernels.sweeps import SQUARE, entry_losses, told
 
 LARGE = 8  # ranks
-_WRITTEN_OUT = 20  # ranks up to which a product with a triangle of vectors is written out
+_WRITTEN_OUT = 12  # ranks up to which a product with a triangle of vectors is written out
 _TWO, _THREE, _FOUR = (np.uint64(n) for n in (2, 3, 4))
 _AT_ONCE = np.uint64(64)  # entries of a line whose rows are gathered before any of them is used
 
@@ -246,6 +246,7 @@ def solve(rank: int) -> Any:
     memory has of the groups after the next is asked for meanwhile: it comes half as fast as it is wanted.
     """
     lanes, multiply, weigh = np.uint64(LANES), _multiplied(rank), _weighed(rank)
+    at_once = rank <= _WRITTEN_OUT  # else `weigh` asks for blocks, a part at a time
 
     def kernel(progress, bounds, U, N, T, x, out):  # type: ignore[no-untyped-def]
         r, lines = np.uint64(rank), np.uint64(len(x))
@@ -260,8 +261,9 @@ def solve(rank: int) -> Any:
                     for k in range(r):
                         for lane in range(lanes):
                             along[k, lane] = x[top + lane, k] if lane < count else 0.0
-                for k in range(np.uint64(0), size, _TWO):
-                    prefetch(U, (soon * size + k) * lanes, 1)
+                if at_once:
+                    for k in range(np.uint64(0), size, _TWO):
+                        prefetch(U, (soon * size + k) * lanes, 1)
                 multiply(N, along, given)
                 for k in range(r):
                     prefetch(x, (soon * r + k) * lanes, 1)
@@ -313,7 +315,7 @@ def _weighed(rank: int) -> Any:
         return called(written_out, rank)
 
     def weighed(U, top, X, Y):  # type: ignore[no-untyped-def]
-        r, fours = np.uint64(rank), np.uint64(rank // 4 * 4)
+        r, fours, size = np.uint64(rank), np.uint64(rank // 4 * 4), np.uint64(rank * (rank + 1) // 2)
         nothing = zero(load(X, np.uint64(0), LANES))
         for k in range(r):
             store(Y, k, nothing)
@@ -325,6 +327,9 @@ def _weighed(rank: int) -> Any:
             at3 = at2 + k3
             s0, s1, s2, s3 = nothing, nothing, nothing, nothing
             for n in range(k1):
+                # Those of the next group: all at once they are more than memory can be asked for.
+                prefetch(U, at + size + _FOUR * n, LANES)
+                prefetch(U, at + size + _FOUR * n + _TWO, LANES)
                 x = load(X, n, LANES)
                 s0 = multiply_add(load_wide(U, at + n, LANES), x, s0)
                 s1 = multiply_add(load_wide(U, at1 + n, LANES), x, s1)
