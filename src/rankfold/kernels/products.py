@@ -214,10 +214,10 @@ class _ProductsModel(models.PrimitiveModel):  # type: ignore[misc]
 
 @intrinsic
 def borrowed(typing: Any, given: Any) -> Any:
-    """An array, or several of one kind, for as long as who gave it holds it: nobody counts who has it.
+    """An argument, one array or several of a kind, while the caller holds it: nobody counts who has it.
 
-    numba counts whenever a function hands one on: sixteen times for a product of few rows, each time as long
-    as five rows of it take.
+    numba counts whenever a function hands one on, which takes longer than to multiply few rows. Of arguments
+    alone: what a kernel has made itself, numba frees as soon as nobody is counted any more.
     """
 
     def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:

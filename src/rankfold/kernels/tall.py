@@ -78,13 +78,8 @@ def grams(rank: int) -> Any:
 
     def kernel(progress, bounds, arrays_, pairs_, sums_):  # type: ignore[no-untyped-def]
         r, m = np.uint64(rank), np.uint64(pairs_.shape[0])
-        products_ = np.empty((m, several * rank), sums_.dtype)
-        arrays, pairs, sums, products = (
-            borrowed(arrays_),
-            borrowed(pairs_),
-            borrowed(sums_),
-            borrowed(products_),
-        )
+        products = np.empty((m, several * rank), sums_.dtype)
+        arrays, pairs, sums = borrowed(arrays_), borrowed(pairs_), borrowed(sums_)
         for c in chunks(progress, bounds.size - 1):
             products[:] = 0.0
             for first in range(bounds[c], bounds[c + 1], tile):
